@@ -680,6 +680,7 @@ def panel_quantiles(
     left: _F64,
     half: _F64,
     density: _F64,
+    places: NDArray[np.int64],
     below: _F64,
     above: _F64,
     levels: _F64,
@@ -691,10 +692,10 @@ def panel_quantiles(
     """Write quantiles (n, j) of densities that are polynomials on panels; NaN where they are unsafe.
 
     Row i has the panels from ``starts[i]`` to ``starts[i + 1]``, which adjoin, with left ends, half
-    widths and densities (p, 20) at the nodes. ``below`` and ``above`` (n,) are the masses outside
-    them. Levels (n or 1, j) in (0, 1) rise. ``rule`` (40,) holds weights and nodes in [-1, 1];
-    products of densities with ``nodes`` (20, 20) are integrals up to each node, those with ``series``
-    Legendre coefficients.
+    widths and, in rows ``places`` of ``density`` (q, 20), densities at the nodes. ``below`` and
+    ``above`` (n,) are the masses outside them. Levels (n or 1, j) in (0, 1) rise. ``rule`` (40,)
+    holds weights and nodes in [-1, 1]; products of densities with ``nodes`` (20, 20) are integrals up
+    to each node, those with ``series`` Legendre coefficients.
     """
 
 def panel_scores(
@@ -703,6 +704,7 @@ def panel_scores(
     left: _F64,
     half: _F64,
     density: _F64,
+    places: NDArray[np.int64],
     below: _F64,
     above: _F64,
     rule: _F64,
@@ -713,6 +715,12 @@ def panel_scores(
     """Write integrals (n,) of F^2 over ``splits`` panels of each row, and of (1 - F)^2 over the others.
 
     Arguments as for `panel_quantiles`. NaN if the masses do not sum to 1.
+    """
+
+def panel_sizes(density: _F64, weights: _F64, series: _F64, out: _F64) -> None:
+    """Write integrals over [-1, 1] and absolute values of four coefficients (p, 5) of panels.
+
+    The coefficients are products of densities (p, 20) with ``series`` (20, 4).
     """
 
 def step_quantiles(

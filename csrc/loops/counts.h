@@ -311,6 +311,7 @@ inline void count_ranges(in mean, in alpha, double tail, out first, out last) {
 // The masses (n, L) of consecutive counts k from `first` (n,) on, divided by their sum: products of the ratios step
 // (base + slope k) / (k + 1), or 0 where they are negative. Rounding errors grow with the square root of L.
 inline void count_masses(in first, in step, in base, in slope, outs masses) {
+  constexpr index_t summed_together = 128;  // sums of sums round less
   const index_t count = masses.m;
   for (index_t i = 0; i < first.n; ++i) {
     double* mass = masses[i];
@@ -319,13 +320,15 @@ inline void count_masses(in first, in step, in base, in slope, outs masses) {
       const double k = before + static_cast<double>(j);
       mass[j] = greatest(factor * (from + rise * k) / (k + 1.0), 0.0);
     }
-    double product = 1.0, sum = 1.0;
+    double product = 1.0, sum = 0.0, part = 1.0;
     mass[0] = 1.0;
     for (index_t j = 1; j < count; ++j) {
       product *= mass[j];
       mass[j] = product;
-      sum += product;
+      part += product;
+      if (j % summed_together == 0) sum += part, part = 0.0;
     }
+    sum += part;
     for (index_t j = 0; j < count; ++j) mass[j] /= sum;
   }
 }

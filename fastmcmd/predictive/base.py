@@ -340,6 +340,15 @@ class Predictive(ABC):
         """
         return crps(self, y)
 
+    @property
+    def shares_panels(self) -> bool:
+        """Whether `scored_quantiles` costs less than scores and quantiles do apart."""
+        return False
+
+    def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return the scores of `crps` (n,) and quantiles (n, j) at levels (j,)."""
+        return self.crps(y), self.quantile(levels)
+
     def outcomes(self, y: ArrayLike) -> Array:
         """Return observed outputs as float64, in the shape of the distribution or as a scalar."""
         y = _numbers(y, "y")

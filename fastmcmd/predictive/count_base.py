@@ -189,10 +189,11 @@ class Counts(WholeNumbers, ScipyPredictive):
         inverse = upper_inverse if upper else lower_inverse
         return np.asarray(mean + scale * (inverse(shape, levels) - shape) - 0.5)
 
-    def _find_range(self) -> tuple[Array, int]:
-        """Return first values (n,) and their number, from bounds on the mass of both tails."""
+    @cached_property
+    def _ends(self) -> tuple[Array, Array] | None:
+        """The first and last counts (n,) of the mass, by bounds on its tails; None if far apart."""
         if not terms(self._mean, self._alpha).max(initial=0.0) <= MOST_VALUES:
-            return super()._find_range()
+            return None
         first, last = np.empty(len(self)), np.empty(len(self))
 
         def work(rows: slice) -> None:
@@ -200,6 +201,19 @@ class Counts(WholeNumbers, ScipyPredictive):
             _core.count_ranges(mean, alpha, TAIL_MASS, first[rows], last[rows])
 
         over_rows(work, len(self), STEP)
+        return first, last
+
+    def _share_ends(self, part: Counts, rows: NDArray[np.intp]) -> None:
+        """Give those of rows to a part, if they are known."""
+        ends = self.__dict__.get("_ends")
+        if ends is not None:
+            part.__dict__["_ends"] = ends[0][rows], ends[1][rows]
+
+    def _find_range(self) -> tuple[Array, int]:
+        """Return the first values (n,) and the number of values that hold almost all mass."""
+        if self._ends is None:
+            return super()._find_range()
+        first, last = self._ends
         return first, int((last - first).max(initial=0.0)) + 1
 
     def _consecutive(self, first: Array, count: int) -> Nodes:

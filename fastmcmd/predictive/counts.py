@@ -134,6 +134,7 @@ class Poisson(Counts):
         """Return the distributions of some rows."""
         part = Poisson.__new__(Poisson)
         part._set(self._mean[rows])
+        self._share_ends(part, rows)
         return part
 
     def _cdf(self, k: Array, mean: Array, alpha: Array) -> Array:
@@ -304,6 +305,7 @@ class NegativeBinomial(Counts):
         """Return the distributions of some rows."""
         part = NegativeBinomial.__new__(NegativeBinomial)
         part._set(self._mean[rows], self.dispersion[rows])
+        self._share_ends(part, rows)
         return part
 
     def __repr__(self) -> str:

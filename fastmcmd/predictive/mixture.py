@@ -21,11 +21,20 @@ from fastmcmd.predictive.count_base import WholeNumbers
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
-from fastmcmd.predictive.numerics.density_panels import has_panels, panel_scores
+from fastmcmd.predictive.numerics.density_panels import (
+    has_panels,
+    has_shared_levels,
+    panel_scores,
+)
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.marching import FEW
-from fastmcmd.predictive.numerics.mixture_quantiles import is_reached, quantiles, quick_quantiles
+from fastmcmd.predictive.numerics.mixture_quantiles import (
+    completed,
+    is_reached,
+    quantiles,
+    quick_quantiles,
+)
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 from fastmcmd.predictive.numerics.step_quantiles import step_scores
 
@@ -502,6 +511,27 @@ class Mixture(Predictive):
             return self._by_rows(_panel_crps, y, _PANELS * len(self.components))
         return super().crps(y)
 
+    @property
+    def shares_panels(self) -> bool:
+        """Whether scores and quantiles come from integrals of densities."""
+        return self.columns == 1 and not self.all_gaussian and self.has_panels
+
+    def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n,) and quantiles (n, j), from the same panels if levels rise and are many."""
+        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels)
+        if not shares or not np.isfinite(y).all():
+            return super().scored_quantiles(y, levels)
+        scores, out = np.empty(len(self)), np.empty((len(self), len(levels)))
+
+        def work(rows: slice) -> None:
+            part = self.take(np.arange(rows.start, rows.stop))
+            row_scores, quick = panel_scores(part, part.components, y[rows], levels[None, :])
+            scores[rows] = _with_generic_scores(part, y[rows], row_scores)
+            out[rows] = completed(part, levels, quick)
+
+        over_rows(work, len(self), self._rows_at_once(len(levels)))
+        return scores, out
+
     def _by_rows(
         self, function: Callable[[Mixture, Array], Array], y: ArrayLike, per_row: int
     ) -> Array:
@@ -543,13 +573,18 @@ def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
 
 def _panel_crps(mixture: Mixture, y: Array) -> Array:
     """Return integrals of densities; the generic score where they are unsafe."""
-    out = panel_scores(mixture, mixture.components, y)
-    rows = np.flatnonzero(np.isnan(out))
+    scores, _ = panel_scores(mixture, mixture.components, y)
+    return _with_generic_scores(mixture, y, scores)
+
+
+def _with_generic_scores(mixture: Mixture, y: Array, scores: Array) -> Array:
+    """Return ``scores`` (n,), from the cdf where they are NaN."""
+    rows = np.flatnonzero(np.isnan(scores))
     if len(rows):  # a component whose score is infinite makes that of the mixture infinite
         part = mixture.take(rows)
         components = zip(part.weights.T, part.components, strict=True)
         infinite = [(w > 0) & np.isposinf(one.crps(y[rows])) for w, one in components]
-        out[rows[np.any(infinite, axis=0)]] = np.inf
+        scores[rows[np.any(infinite, axis=0)]] = np.inf
         rows = rows[~np.any(infinite, axis=0)]
-        out[rows] = Predictive.crps(mixture.take(rows), y[rows])
-    return out
+        scores[rows] = Predictive.crps(mixture.take(rows), y[rows])
+    return scores

@@ -678,7 +678,7 @@ class Truncated(ByQuadrature):
         def work(block: slice) -> None:
             part, outcomes = self.take(rows[block]), y[places[block]]
             components = part._panel_components()
-            scores = panel_scores(part, components, outcomes)
+            scores, _ = panel_scores(part, components, outcomes)
             unsafe = np.flatnonzero(np.isnan(scores))
             if len(unsafe):
                 scores[unsafe] = Predictive.crps(part.take(unsafe), outcomes[unsafe])

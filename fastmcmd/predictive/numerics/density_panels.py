@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DensityPanels",
     "has_panels",
+    "has_shared_levels",
     "panel_moments",
     "panel_quantiles",
     "panel_scores",
@@ -85,8 +86,10 @@ class DensityPanels:
         Places of the first panel of each row, and the number of all.
     row, left, half : ndarray (p,)
         Row of each panel, its left end, and half its width.
-    density : ndarray (p, m)
-        Densities at the nodes.
+    density : ndarray (q, m)
+        Densities at the nodes of these panels and others.
+    places : ndarray (p,)
+        Rows of ``density`` that belong to the panels.
     below, above : ndarray (n,)
         Masses outside the panels.
     resolved : ndarray (n,)
@@ -98,6 +101,7 @@ class DensityPanels:
     left: Array
     half: Array
     density: Array
+    places: NDArray[np.int64]
     below: Array
     above: Array
     resolved: NDArray[np.bool_]
@@ -109,6 +113,7 @@ class DensityPanels:
         edges: Array,
         enough: float,
         spread: Array | None = None,
+        least: float = np.inf,
     ) -> DensityPanels:
         """Return panels between edges (n, E), which rise along each row.
 
@@ -124,6 +129,8 @@ class DensityPanels:
         spread : ndarray (n,), optional
             Widths of the distributions, if scores are the aim. The error is then not relative, and larger
             where it hardly changes a score.
+        least : float, optional
+            Level from which quantiles are an aim, too; their error is `_FOR_QUANTILES`.
         """
         below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
         n = len(edges)
@@ -137,60 +144,67 @@ class DensityPanels:
         rule, _, series = _rule()
         weights = rule[:_NODES]
         density = _density_of(prediction)
-        some = series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]]
+        some = np.ascontiguousarray(series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]])
         resolved: Any = np.isfinite(edges).all(axis=1)
         parts: list[tuple[Any, ...]] = []
+        tables, table_length = [], 0  # densities of all panels, also of those that are halved
         tail, error_before = np.empty(0), np.full(len(row), np.inf)
         with np.errstate(all="ignore"):
             for turn in range(_MOST_HALVINGS + 1):
                 half = (right - left) / 2
-                values = density(row, left, half)
-                mass = half * (values @ weights)
+                values, sizes = density(row, left, half), np.empty((len(row), 5))
+                _core.panel_sizes(values, weights, some, sizes)
                 if not turn:
-                    tail = _smaller_tail(mass, row, below, above)
-                sizes = np.abs(values @ some)
-                error = half * (sizes[:, 0] + sizes[:, 1]) / _NODES
+                    tail = _smaller_tail(half * sizes[:, 0], row, below, above)
+                last_terms = sizes[:, 1] + sizes[:, 2]
+                error = half * last_terms / _NODES
                 if spread is None:
                     most_error = enough * tail
                 else:
                     # The error of the mass counts fully, that of the integral by the width of the panel.
                     # The decay of the series tells its coefficient of order 2 m, the error of the mass.
-                    decay = (sizes[:, 0] + sizes[:, 1]) / (sizes[:, 2] + sizes[:, 3])
+                    decay = last_terms / (sizes[:, 3] + sizes[:, 4])
                     local = enough * spread[row] / (2 * half * tail)
                     most_error = np.where(
                         error * decay**2 <= enough, np.maximum(local, enough), enough
                     )
+                    inner = np.minimum(most_error, _FOR_QUANTILES * tail)
+                    most_error = np.where(tail >= least, inner, most_error)
                 poor = ~(error <= most_error)
                 # Halving does not help against rounding of densities, nor against poles.
                 rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
                 rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
                 resolved[row[rough & ~(error <= _NOISE * most_error)]] = False
                 open_ = poor & ~rough & resolved[row]
+                tables.append(values)
+                places = np.arange(table_length, table_length + len(row))
+                table_length += len(row)
                 if not open_.any():
-                    parts.append((row, left, half, values))
+                    parts.append((row, left, half, places))
                     break
                 closed = ~open_
-                parts.append(tuple(v[closed] for v in (row, left, half, values)))
+                parts.append(tuple(v[closed] for v in (row, left, half, places)))
                 row, left, right, tail, error = (v[open_] for v in (row, left, right, tail, error))
                 middle = _middle(left, right)
                 row, tail, error_before = (np.concatenate([v, v]) for v in (row, tail, error))
                 left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
         if len(parts) > 1:
-            row, left, half, values = (np.concatenate(v) for v in zip(*parts, strict=True))
+            row, left, half, places = (np.concatenate(v) for v in zip(*parts, strict=True))
             order = np.lexsort((left, row))
-            row, left, half, values = (v[order] for v in (row, left, half, values))
+            row, left, half, places = (v[order] for v in (row, left, half, places))
+            values = np.concatenate(tables)
         else:
-            row, left, half, values = parts[0]
+            row, left, half, places = parts[0]
         starts = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(np.bincount(row, minlength=n), out=starts[1:])
-        return cls(starts, row, left, half, values, below, above, resolved)
+        return cls(starts, row, left, half, values, places, below, above, resolved)
 
     def quantiles(self, levels: Array) -> Array:
         """Return quantiles (n, j) at rising levels (n or 1, j) in (0, 1); NaN where they are unsafe."""
         out = np.empty((len(self.below), levels.shape[1]))
         rule, nodes, series = _rule()
         _core.panel_quantiles(
-            self.starts, self.left, self.half, self.density, self.below, self.above,
+            self.starts, self.left, self.half, self.density, self.places, self.below, self.above,
             np.ascontiguousarray(levels), rule, nodes, series, out,
         )  # fmt: skip
         out[~self.resolved] = np.nan
@@ -205,8 +219,8 @@ class DensityPanels:
         out = np.empty(len(y))
         rule, nodes, series = _rule()
         _core.panel_scores(
-            self.starts, splits.astype(np.int64), self.left, self.half, self.density, self.below,
-            self.above, rule, nodes, series, out,
+            self.starts, splits.astype(np.int64), self.left, self.half, self.density, self.places,
+            self.below, self.above, rule, nodes, series, out,
         )  # fmt: skip
         out[~self.resolved] = np.nan
         return out
@@ -225,7 +239,7 @@ class DensityPanels:
         # Places relative to the first panel: the mean of a narrow distribution far from 0 keeps its digits.
         place = (self.left - first[self.row]) / unit[self.row]
         width = self.half / unit[self.row]
-        share = self.density * weights * self.half[:, None]
+        share = self.density[self.places] * weights * self.half[:, None]
         at = place[:, None] + width[:, None] * (1 + nodes)
         starts = self.starts[:-1]
         mass = np.add.reduceat(share.sum(axis=1), starts)
@@ -349,8 +363,32 @@ def _middle_half(part_edges: Array) -> Array:
     return np.asarray(part_edges[:, place + 1] - part_edges[:, place - 1])
 
 
-def panel_scores(prediction: Predictive, components: Sequence[Predictive], y: Array) -> Array:
-    """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
+def panel_scores(
+    prediction: Predictive,
+    components: Sequence[Predictive],
+    y: Array,
+    levels: Array | None = None,
+) -> tuple[Array, Array]:
+    """Return scores and quantiles from the same panels; NaN where they are unsafe.
+
+    Parameters
+    ----------
+    prediction : Predictive
+        Distributions.
+    components : sequence of Predictive
+        Distributions between whose quantiles those of ``prediction`` lie.
+    y : ndarray (n,)
+        Finite outcomes.
+    levels : ndarray (1, j), optional
+        Levels that rise from `_TAIL_LEVEL` or more to its complement or less.
+
+    Returns
+    -------
+    scores : ndarray (n,)
+        Continuous ranked probability scores.
+    quantiles : ndarray (n, j)
+        Without levels, j is 0.
+    """
     kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
     edges, lows, highs = zip(*(one.panel_edges(_TAIL_LEVEL) for one in components), strict=True)
     ends = joined(edges, kinks)
@@ -368,10 +406,18 @@ def panel_scores(prediction: Predictive, components: Sequence[Predictive], y: Ar
         # Tails of regular variation: their integrals beyond the panels are a few times these.
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
     ends = np.clip(ends, first[:, None], last[:, None])
-    panels = DensityPanels.of(prediction, ends, _FOR_SCORES, spread)
+    least = np.inf if levels is None else min(float(levels[0, 0]), 1 - float(levels[0, -1]))
+    panels = DensityPanels.of(prediction, ends, _FOR_SCORES, spread, least)
     inside = np.clip(y, ends[:, 0], ends[:, -1])
     scores = panels.scores(inside) + np.abs(y - inside)
-    return np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
+    scores = np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
+    return scores, np.empty((len(y), 0)) if levels is None else panels.quantiles(levels)
+
+
+def has_shared_levels(levels: Array) -> bool:
+    """Tell whether the panels of scores reach quantiles at levels (j,), and these rise."""
+    rises = bool((np.diff(levels) > 0).all())
+    return rises and levels[0] >= _TAIL_LEVEL and levels[-1] <= 1 - _TAIL_LEVEL
 
 
 def panel_moments(prediction: Predictive) -> tuple[Array, Array]:
