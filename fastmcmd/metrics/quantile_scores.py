@@ -120,7 +120,7 @@ def losses_together(
         if scores is None:
             predicted = part.quantile(levels)
         else:
-            scores[rows], predicted = part.scored_quantiles(y[rows], levels)
+            scores[rows], predicted = part.scored_quantiles(y[rows], cast(Array, levels))
         quantiles[:, rows] = predicted[:, ends].T
         for loss, factor in zip(losses, factors, strict=True):
             weighted_levels = np.flatnonzero(factor)
