@@ -246,3 +246,33 @@ def test_digits_do_not_depend_on_the_instruction_set():
     }
     assert len(digests) == 1
     assert len(digests.pop().strip()) == 2 * hashlib.sha256().digest_size
+
+
+def test_scores_and_quantiles_of_one_pass(rng):
+    """They are those of two passes, also in rare rows: apart, with a pole, heavy, of extreme weights."""
+    n = 40
+    loc, scale = rng.normal(size=(2, n)), np.exp(rng.normal(size=(2, n)))
+    df, weights = rng.uniform(2, 30, (2, n)), rng.dirichlet([2, 2], n)
+    places = rng.permutation(n)[:4]
+    loc[1][places[0]] = 1e3
+    df[0][places[1]], weights[places[2]] = 0.45, [1 - 1e-12, 1e-12]
+    scale[0][places[3]] = 1e-8
+    mixture = Mixture(
+        [StudentT(df[0], loc[0], scale[0]), StudentT(df[1], loc[1], scale[1])], weights
+    )
+    levels, y = np.arange(1, 16) / 16, rng.normal(size=n)
+    assert mixture.shares_panels
+    scores, quantiles = mixture.scored_quantiles(y, levels)
+    assert np.isposinf(scores[places[1]])
+    np.testing.assert_allclose(scores, mixture.crps(y), rtol=1e-12)
+    both = quantiles, mixture.quantile(levels)
+    np.testing.assert_allclose(*both, rtol=1e-11, atol=1e-11)
+    below = weights[:, :1] * stats.t(df[0], loc[0], scale[0]).cdf(quantiles.T).T
+    below += weights[:, 1:] * stats.t(df[1], loc[1], scale[1]).cdf(quantiles.T).T
+    # Far from 0, the rounding of a quantile is a step of a narrow component's cdf.
+    inside = np.ones(n, dtype=bool)
+    inside[places[[0, 3]]] = False
+    np.testing.assert_allclose(below[inside], np.tile(levels, (n - 2, 1)), atol=1e-11)
+    usual = np.setdiff1d(np.arange(n), places)
+    evaluation = fm.evaluate(y[usual], mixture.take(usual))
+    np.testing.assert_allclose(evaluation["crps"], mixture.crps(y)[usual].mean(), rtol=1e-13)
