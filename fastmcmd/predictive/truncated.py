@@ -22,7 +22,12 @@ from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.numerics.density_panels import has_panels, panel_moments, panel_scores
+from fastmcmd.predictive.numerics.density_panels import (
+    has_panels,
+    has_shared_levels,
+    panel_moments,
+    panel_scores,
+)
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving, least
@@ -693,6 +698,39 @@ class Truncated(ByQuadrature):
         if self.discrete or not self.atomless:
             return False
         return has_panels(self) or self._splits
+
+    @property
+    def shares_panels(self) -> bool:
+        """Whether scores come from integrals of densities, and quantiles of the base are slow."""
+        return self._has_panels and (isinstance(self.base, PearsonFamily) or self._splits)
+
+    def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n,) and quantiles (n, j), from the same panels if levels rise and are many."""
+        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels)
+        if not shares or not np.isfinite(y).all():
+            return super().scored_quantiles(y, levels)
+        scores, out = np.empty(len(self)), np.empty((len(self), len(levels)))
+        usual = np.setdiff1d(np.arange(len(self)), self._cancelled)
+        if len(self._cancelled):
+            narrow = self.take(self._cancelled)
+            scores[self._cancelled] = narrow.crps(y[self._cancelled])
+            out[self._cancelled] = narrow.quantile(levels)
+
+        def work(block: slice) -> None:
+            rows = usual[block]
+            part, outcomes = self.take(rows), y[rows]
+            components = part._panel_components()
+            row_scores, quantiles = panel_scores(part, components, outcomes, levels[None, :])
+            unsafe = np.flatnonzero(np.isnan(row_scores))
+            if len(unsafe):
+                row_scores[unsafe] = Predictive.crps(part.take(unsafe), outcomes[unsafe])
+            unsafe = np.flatnonzero(np.isnan(quantiles).any(axis=1))
+            if len(unsafe):
+                quantiles[unsafe] = part.take(unsafe).quantile(levels)
+            scores[rows], out[rows] = row_scores, quantiles
+
+        over_rows(work, len(usual), max(1, _BLOCK // max(_PANELS, len(levels))))
+        return scores, out
 
     def _panel_components(self) -> tuple[Predictive, ...]:
         return self._mixture.components if self._splits else (self,)

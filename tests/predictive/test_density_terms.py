@@ -276,3 +276,28 @@ def test_scores_and_quantiles_of_one_pass(rng):
     usual = np.setdiff1d(np.arange(n), places)
     evaluation = fm.evaluate(y[usual], mixture.take(usual))
     np.testing.assert_allclose(evaluation["crps"], mixture.crps(y)[usual].mean(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["student", "gamma", "beta", "mixture"])
+def test_scores_and_quantiles_of_truncated_rows_in_one_pass(rng, kind):
+    """They are those of two passes, also beside tiny intervals."""
+    n = 30
+    a, b = rng.uniform(1.5, 9, (2, n))
+    low, high = np.full(n, 0.2), np.full(n, 0.8)
+    if kind != "mixture":
+        low[rng.permutation(n)[:2]] = 0.8 - 1e-9
+    base = {
+        "student": StudentT(a, b / 10, 0.1),
+        "gamma": fm.Gamma(a, 10 * a),
+        "beta": Beta(a, b),
+        "mixture": Mixture([Beta(a, b), Beta(b, a)], [0.3, 0.7]),
+    }[kind]
+    prediction = Truncated(base, low, high)
+    levels = np.arange(1, 16) / 16
+    y = rng.uniform(0.1, 0.9, n)
+    assert prediction.shares_panels
+    scores, quantiles = prediction.scored_quantiles(y, levels)
+    np.testing.assert_allclose(scores, prediction.crps(y), rtol=1e-11)
+    np.testing.assert_allclose(quantiles, prediction.quantile(levels), rtol=1e-10)
+    for column, level in enumerate(levels):
+        np.testing.assert_allclose(prediction.cdf(quantiles[:, column]), level, atol=1e-6)
