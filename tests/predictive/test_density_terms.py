@@ -169,9 +169,9 @@ def test_a_rare_row_among_beta_mixtures(rng):
     mixture = Mixture([Beta(a, b), Beta(c, d)], [0.3, 0.7])
     levels = np.arange(1, 20) / 20
     quantiles, y = mixture.quantile(levels), rng.uniform(size=n)
-    reached = 0.3 * stats.beta(a[:, None], b[:, None]).cdf(quantiles)
-    reached += 0.7 * stats.beta(c[:, None], d[:, None]).cdf(quantiles)
-    np.testing.assert_allclose(reached, np.broadcast_to(levels, reached.shape), atol=2e-12)
+    masses = 0.3 * stats.beta(a[:, None], b[:, None]).cdf(quantiles)
+    masses += 0.7 * stats.beta(c[:, None], d[:, None]).cdf(quantiles)
+    np.testing.assert_allclose(masses, np.broadcast_to(levels, masses.shape), atol=2e-12)
     np.testing.assert_allclose(mixture.crps(y), Predictive.crps(mixture, y), rtol=1e-9)
     single = mixture.take(places)
     np.testing.assert_array_equal(single.quantile(levels), quantiles[places])
