@@ -124,7 +124,13 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "isotonic_rows", loops.isotonic_rows);
   def(m, "panel_quantiles", loops.panel_quantiles);
   def(m, "panel_scores", loops.panel_scores);
+  def(m, "panel_sizes", loops.panel_sizes);
   def(m, "step_quantiles", loops.step_quantiles);
+  def(m, "step_scores", loops.step_scores);
+  def(m, "add_masses", loops.add_masses);
+  def(m, "add_densities", loops.add_densities);
+  def(m, "count_ranges", loops.count_ranges);
+  def(m, "count_masses", loops.count_masses);
 }
 
 }  // namespace fastmcmd

@@ -4,6 +4,7 @@
 #include "loops/classes.h"
 #include "loops/corrections.h"
 #include "loops/counts.h"
+#include "loops/densities.h"
 #include "loops/double_poisson.h"
 #include "loops/draws.h"
 #include "loops/isotonic.h"
@@ -13,6 +14,7 @@
 #include "loops/panels.h"
 #include "loops/pearson.h"
 #include "loops/scores.h"
+#include "loops/steps.h"
 #include "loops/table.h"
 
 namespace fastmcmd {
@@ -34,7 +36,8 @@ const loop_table loops = {
     double_poisson_tables, double_poisson_windows, double_poisson_moments, double_poisson_log_masses,
     double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
     mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
-    correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, isotonic_rows, panel_quantiles, panel_scores, step_quantiles,
+    correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
+    step_scores, add_masses, add_densities, count_ranges, count_masses,
 };
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

@@ -680,6 +680,7 @@ def panel_quantiles(
     left: _F64,
     half: _F64,
     density: _F64,
+    places: NDArray[np.int64],
     below: _F64,
     above: _F64,
     levels: _F64,
@@ -691,10 +692,10 @@ def panel_quantiles(
     """Write quantiles (n, j) of densities that are polynomials on panels; NaN where they are unsafe.
 
     Row i has the panels from ``starts[i]`` to ``starts[i + 1]``, which adjoin, with left ends, half
-    widths and densities (p, 20) at the nodes. ``below`` and ``above`` (n,) are the masses outside
-    them. Levels (n or 1, j) in (0, 1) rise. ``rule`` (40,) holds weights and nodes in [-1, 1];
-    products of densities with ``nodes`` (20, 20) are integrals up to each node, those with ``series``
-    Legendre coefficients.
+    widths and, in rows ``places`` of ``density`` (q, 20), densities at the nodes. ``below`` and
+    ``above`` (n,) are the masses outside them. Levels (n or 1, j) in (0, 1) rise. ``rule`` (40,)
+    holds weights and nodes in [-1, 1]; products of densities with ``nodes`` (20, 20) are integrals up
+    to each node, those with ``series`` Legendre coefficients.
     """
 
 def panel_scores(
@@ -703,6 +704,7 @@ def panel_scores(
     left: _F64,
     half: _F64,
     density: _F64,
+    places: NDArray[np.int64],
     below: _F64,
     above: _F64,
     rule: _F64,
@@ -715,13 +717,49 @@ def panel_scores(
     Arguments as for `panel_quantiles`. NaN if the masses do not sum to 1.
     """
 
-def step_quantiles(
-    values: _F64, below: _F64, above: _F64, levels: _F64, close: float, out: _F64
-) -> None:
-    """Write the first values (n, l) up to which the mass ``below`` has reached levels (n or 1, j).
+def panel_sizes(density: _F64, weights: _F64, series: _F64, out: _F64) -> None:
+    """Write integrals over [-1, 1] and absolute values of four coefficients (p, 5) of panels.
 
-    Above 0.5, the mass ``above`` them is compared with complements. NaN where the two are closer than
-    ``close``.
+    The coefficients are products of densities (p, 20) with ``series`` (20, 4).
+    """
+
+def step_quantiles(
+    values: _F64, masses: _F64, levels: _F64, close: float, scratch: _F64, out: _F64
+) -> None:
+    """Write the first of ascending values (n, l) up to which masses have reached levels (n or 1, j).
+
+    Above 0.5, masses beyond them are compared with complements. NaN where a sum and a level are closer
+    than ``close``. ``scratch`` is (2, l).
+    """
+
+def step_scores(values: _F64, masses: _F64, y: _F64, out: _F64) -> None:
+    """Write the CRPS (n,) at finite y of masses (n, l) at ascending values."""
+
+def add_masses(masses: _F64, offset: NDArray[np.int64], weights: _F64, totals: _F64) -> None:
+    """Add weighted masses (n, l) to totals (n, L), from places ``offset`` (n,) on."""
+
+def add_densities(
+    rows: NDArray[np.int64],
+    left: _F64,
+    half: _F64,
+    nodes: _F64,
+    family: int,
+    constants: _F64,
+    weights: _F64,
+    out: _F64,
+) -> None:
+    """Add weighted densities of a family to densities (p, 20) at the nodes of panels of rows (p,).
+
+    Families, and the meaning of the constants (n, 5), are listed in ``csrc/loops/densities.h``.
+    """
+
+def count_ranges(mean: _F64, alpha: _F64, tail: float, first: _F64, last: _F64) -> None:
+    """Write counts (n,) that have at most a mass ``tail`` below and above them, close to the nearest."""
+
+def count_masses(first: _F64, step: _F64, base: _F64, slope: _F64, out: _F64) -> None:
+    """Write the probabilities (n, L) of the counts from ``first`` on, divided by their sums.
+
+    The ratio of the probabilities of k + 1 and k is ``step (base + slope k) / (k + 1)``, and at least 0.
     """
 
 def isa() -> str:

@@ -265,6 +265,74 @@ inline void count_quantiles(ins levels, mat<const int64_t> order, in mean, in al
   }
 }
 
+// The logarithm of a bound on P(Y > k), for k from the mode on: there masses fall at least geometrically.
+inline double log_above(double k, double mean, double alpha) {
+  const double step = mean / (1.0 + alpha * mean);
+  const double ratio = greatest(step * (1.0 + alpha * (k + 1.0)) / (k + 2.0), alpha * step);
+  return ratio < 1.0 ? log_mass(k + 1.0, mean, alpha) - log1p(-ratio) : infinity;
+}
+
+// The same for P(Y < k), for k up to the mode.
+inline double log_below(double k, double mean, double alpha) {
+  if (k <= 0.0) return -infinity;
+  const double ratio = (k - 1.0) / (mean / (1.0 + alpha * mean) * (1.0 + alpha * (k - 2.0)));
+  if (k > 1.0 && !(ratio < 1.0 && alpha <= 1.0)) return infinity;
+  return log_mass(k - 1.0, mean, alpha) - (k > 1.0 ? log1p(-ratio) : 0.0);
+}
+
+// The first and the last count of each row, with at most `tail` of the mass below and above. They may be a few counts
+// too far out, because the masses are bounds, and because bisection stops where that costs little.
+inline void count_ranges(in mean, in alpha, double tail, out first, out last) {
+  constexpr double enough = 0.02;  // of the range, by which it may be too long
+  const double level = log(tail);
+  for (index_t i = 0; i < mean.n; ++i) {
+    const double m = mean[i], a = alpha[i], middle = floor(m);
+    first[i] = last[i] = 0.0;
+    if (m == 0.0) continue;
+    double step = 8.0 * ceil(sqrt(m * (1.0 + a * m))) + 8.0;
+    double low = middle, high = middle + step;
+    while (log_above(high, m, a) > level) low = high, high += step, step *= 2.0;
+    while (high - low > greatest(1.0, enough * (high - middle))) {
+      const double between = floor(0.5 * (low + high));
+      (log_above(between, m, a) > level ? low : high) = between;
+    }
+    last[i] = high;
+    low = greatest(middle - 9.0 * ceil(sqrt(m * (1.0 + a * m))), 0.0);
+    while (log_below(low, m, a) > level) low = greatest(low - step, 0.0);
+    high = middle;
+    while (high - low > greatest(1.0, enough * (middle - low))) {
+      const double between = floor(0.5 * (low + high));
+      (log_below(between, m, a) > level ? high : low) = between;
+    }
+    first[i] = low;
+  }
+}
+
+// The masses (n, L) of consecutive counts k from `first` (n,) on, divided by their sum: products of the ratios step
+// (base + slope k) / (k + 1), or 0 where they are negative. Rounding errors grow with the square root of L.
+inline void count_masses(in first, in step, in base, in slope, outs masses) {
+  constexpr index_t summed_together = 128;  // sums of sums round less
+  const index_t count = masses.m;
+  for (index_t i = 0; i < first.n; ++i) {
+    double* mass = masses[i];
+    const double factor = step[i], from = base[i], rise = slope[i], before = first[i] - 1.0;
+    for (index_t j = 0; j < count; ++j) {
+      const double k = before + static_cast<double>(j);
+      mass[j] = greatest(factor * (from + rise * k) / (k + 1.0), 0.0);
+    }
+    double product = 1.0, sum = 0.0, part = 1.0;
+    mass[0] = 1.0;
+    for (index_t j = 1; j < count; ++j) {
+      product *= mass[j];
+      mass[j] = product;
+      part += product;
+      if (j % summed_together == 0) sum += part, part = 0.0;
+    }
+    sum += part;
+    for (index_t j = 0; j < count; ++j) mass[j] /= sum;
+  }
+}
+
 // Temme's uniform expansion of the incomplete gamma functions, with a = k + 1 and eta^2 / 2 = m/a - 1 - log(m/a)
 // (NIST Digital Library of Mathematical Functions, 8.12.3 to 8.12.11):
 //     P(Y <= k) = erfc(eta sqrt(a/2)) / 2 + exp(-a eta^2 / 2) / sqrt(2 pi a) sum_i c_i(eta) a^-i

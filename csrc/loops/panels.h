@@ -29,8 +29,10 @@ struct legendre_factors {
 // Column k of `series` maps densities at the nodes of [-1, 1] to the coefficient of the Legendre polynomial P_k.
 class panel_row {
  public:
-  panel_row(index_t first, index_t last, in left, in half, ins density, ins series, bool mirrored)
-      : first_(first), last_(last), left_(left), half_(half), density_(density), series_(series), mirrored_(mirrored) {}
+  panel_row(index_t first, index_t last, in left, in half, ins density, vec<const int64_t> places, ins series,
+            bool mirrored)
+      : first_(first), last_(last), left_(left), half_(half), density_(density), places_(places), series_(series),
+        mirrored_(mirrored) {}
 
   index_t count() const { return last_ - first_; }
   index_t place(index_t j) const { return mirrored_ ? last_ - 1 - j : first_ + j; }
@@ -38,7 +40,7 @@ class panel_row {
 
   // Copies the densities of panel j, in the direction of the reading, and returns its mass.
   double read(index_t j, in weights) {
-    const double* from = density_[place(j)];
+    const double* from = density_[places_[place(j)]];
     constexpr index_t m = panel_nodes;
     if (mirrored_) {
       for (index_t k = 0; k < m; ++k) value_[k] = from[m - 1 - k];
@@ -89,7 +91,9 @@ class panel_row {
  private:
   index_t first_, last_;
   in left_, half_;
-  ins density_, series_;
+  ins density_;
+  vec<const int64_t> places_;
+  ins series_;
   bool mirrored_;
   double value_[panel_nodes], slope_[panel_nodes], integral_[panel_nodes + 1];
 };
@@ -194,11 +198,11 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
 }
 
 // Quantiles (n, j) of rows at levels (n or 1, j) in (0, 1), which rise along each row. Row i has the panels from
-// starts[i] to starts[i + 1], which adjoin; `below` and `above` are the masses outside them. NaN where a level
+// starts[i] to starts[i + 1], which adjoin, and whose densities are at `places`; `below` and `above` are the masses outside them. NaN where a level
 // is outside, the cdf is nearly flat, or the masses do not sum to 1. `rule` holds the weights of the nodes in
 // [-1, 1], then the nodes; column k of `nodes` maps densities to the integral up to node k.
-inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins density, in below, in above,
-                            ins levels, in rule, ins nodes, ins series, outs values) {
+inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins density, vec<const int64_t> places,
+                            in below, in above, ins levels, in rule, ins nodes, ins series, outs values) {
   constexpr index_t m = panel_nodes;
   const in weights = {rule.data, m};
   const legendre_factors factors;
@@ -206,9 +210,9 @@ inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins den
     const double* level = levels[levels.n > 1 ? i : 0];
     const index_t first = starts[i], last = starts[i + 1], count = values.m;
     for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
-    const double total = one_side(panel_row(first, last, left, half, density, series, false), factors, weights, nodes,
+    const double total = one_side(panel_row(first, last, left, half, density, places, series, false), factors, weights, nodes,
                                   below[i], false, level, count, values[i]);
-    one_side(panel_row(first, last, left, half, density, series, true), factors, weights, nodes, above[i], true, level,
+    one_side(panel_row(first, last, left, half, density, places, series, true), factors, weights, nodes, above[i], true, level,
              count, values[i]);
     if (!(fabs(below[i] + total + above[i] - 1.0) <= mass_gap)) {
       for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
@@ -219,13 +223,13 @@ inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins den
 // The integrals (n,) of F^2 over the first `splits` panels of each row, and of (1 - F)^2 over the others; NaN if
 // the masses do not sum to 1. Arguments as for `panel_quantiles`.
 inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, in left, in half, ins density,
-                         in below, in above, in rule, ins nodes, ins series, out scores) {
+                         vec<const int64_t> places, in below, in above, in rule, ins nodes, ins series, out scores) {
   constexpr index_t m = panel_nodes;
   const in weights = {rule.data, m};
   for (index_t i = 0; i < scores.n; ++i) {
     double score = 0.0, all = below[i] + above[i];
     for (int side = 0; side < 2; ++side) {
-      panel_row row(starts[i], starts[i + 1], left, half, density, series, side == 1);
+      panel_row row(starts[i], starts[i + 1], left, half, density, places, series, side == 1);
       double reached = side ? above[i] : below[i];
       const index_t count = side ? row.count() - splits[i] : splits[i];
       for (index_t j = 0; j < count; ++j) {
@@ -245,30 +249,21 @@ inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, i
   }
 }
 
-// Quantiles (n, j) of step functions: the first of the values (n, l) at which `below` (n, l), the mass up to it,
-// has reached a level (n or 1, j); above 0.5, at which `above`, the mass beyond it, is at most its complement. NaN
-// where a mass is so near to the level that rounding decides, or no value has reached it.
-inline void step_quantiles(ins values, ins below, ins above, ins levels, double close, outs quantiles) {
-  const index_t l = values.m;
-  for (index_t i = 0; i < quantiles.n; ++i) {
-    const double *level = levels[levels.n > 1 ? i : 0], *low = below[i], *high = above[i];
-    for (index_t c = 0; c < quantiles.m; ++c) {
-      const double p = level[c], rest = 1.0 - p;
-      const bool upper = p > 0.5;
-      index_t from = 0, to = l;  // the first that has reached the level is in [from, to]
-      while (from < to) {
-        const index_t middle = from + (to - from) / 2;
-        if (upper ? high[middle] <= rest : low[middle] >= p) {
-          to = middle;
-        } else {
-          from = middle + 1;
-        }
-      }
-      bool sure = from < l && p > 0.0 && p < 1.0;
-      if (sure) sure = fabs(upper ? high[from] - rest : low[from] - p) > close;
-      if (sure && from > 0) sure = fabs(upper ? high[from - 1] - rest : low[from - 1] - p) > close;
-      quantiles[i][c] = sure ? values[i][from] : not_a_number();
+// The integral (p, 1) of densities at the nodes over [-1, 1], and sizes of some of their Legendre coefficients (p, 4),
+// of which the columns of `series` (m, 4) are the maps.
+inline void panel_sizes(ins density, in weights, ins series, outs sizes) {
+  constexpr index_t some = 4, m = panel_nodes;
+  for (index_t i = 0; i < density.n; ++i) {
+    const double* from = density[i];
+    double sum[some] = {}, mass[some] = {};
+    for (index_t k = 0; k < m; ++k) {
+      for (index_t c = 0; c < some; ++c) sum[c] += from[k] * series[k][c];
     }
+    for (index_t k = 0; k < m; k += some) {
+      for (index_t c = 0; c < some; ++c) mass[c] += weights[k + c] * from[k + c];
+    }
+    sizes[i][0] = (mass[0] + mass[1]) + (mass[2] + mass[3]);
+    for (index_t c = 0; c < some; ++c) sizes[i][1 + c] = fabs(sum[c]);
   }
 }
 

@@ -88,12 +88,21 @@ struct loop_table {
   void (*spread_sums)(in y, in mean, in variance, in cuts, outs scratch, outs sums);
   void (*check_losses)(in levels, in factors, ins quantiles, in y, out losses);
   void (*isotonic_rows)(outs values, in weights, vec<int64_t> ends, out masses);
-  void (*panel_quantiles)(vec<const int64_t> starts, in left, in half, ins density, in below,
-                          in above, ins levels, in rule, ins nodes, ins series, outs values);
+  void (*panel_quantiles)(vec<const int64_t> starts, in left, in half, ins density,
+                          vec<const int64_t> places, in below, in above, ins levels, in rule,
+                          ins nodes, ins series, outs values);
   void (*panel_scores)(vec<const int64_t> starts, vec<const int64_t> splits, in left, in half,
-                       ins density, in below, in above, in rule, ins nodes, ins series, out scores);
-  void (*step_quantiles)(ins values, ins below, ins above, ins levels, double close,
+                       ins density, vec<const int64_t> places, in below, in above, in rule,
+                       ins nodes, ins series, out scores);
+  void (*panel_sizes)(ins density, in weights, ins series, outs sizes);
+  void (*step_quantiles)(ins values, ins masses, ins levels, double close, outs scratch,
                          outs quantiles);
+  void (*step_scores)(ins values, ins masses, in y, out scores);
+  void (*add_masses)(ins masses, vec<const int64_t> offset, in weights, outs totals);
+  void (*add_densities)(vec<const int64_t> rows, in left, in half, in nodes, int family,
+                        ins constants, in weights, outs densities);
+  void (*count_ranges)(in mean, in alpha, double tail, out first, out last);
+  void (*count_masses)(in first, in step, in base, in slope, outs masses);
 };
 
 }  // namespace fastmcmd

@@ -197,7 +197,7 @@ def _congruence(summary: Callable[[Context, Any], Any]) -> Number:
 
 SCORES: dict[str, Callable[[Context], Any]] = {
     "log_score": lambda c: c.score("log_score", metrics.log_score),
-    "crps": lambda c: c.score("crps", metrics.crps),
+    "crps": lambda c: c.crps(),
     "check_score": lambda c: c.quantile_scores()["check_score"],
     "interval_score": lambda c: c.quantile_scores()["interval_score"],
     "weighted_interval_score": lambda c: c.quantile_scores()["weighted_interval_score"],

@@ -90,11 +90,16 @@ def _on_device(
 
 
 def losses_together(
-    y: Array, prediction: Predictive, terms: list[tuple[Array, Array]], extra_levels: Array
+    y: Array,
+    prediction: Predictive,
+    terms: list[tuple[Array, Array]],
+    extra_levels: Array,
+    scores: Array | None = None,
 ) -> tuple[list[Array], list[Array]]:
     """Return several `check_losses` (n,), and the quantiles (n,) at the levels ``extra_levels``.
 
-    Each quantile is computed once, even if several losses need it.
+    Each quantile is computed once, even if several losses need it. If ``scores`` (n,) is an array, CRPS are
+    written to it, which may share work with the quantiles.
     """
     if isinstance(prediction, Gaussian):
         each_loss = [check_losses(y, prediction, *term) for term in terms]
@@ -112,7 +117,10 @@ def losses_together(
 
     def work(rows: slice) -> None:
         part = prediction.take(np.arange(rows.start, rows.stop))
-        predicted = part.quantile(levels)
+        if scores is None:
+            predicted = part.quantile(levels)
+        else:
+            scores[rows], predicted = part.scored_quantiles(y[rows], cast(Array, levels))
         quantiles[:, rows] = predicted[:, ends].T
         for loss, factor in zip(losses, factors, strict=True):
             weighted_levels = np.flatnonzero(factor)

@@ -16,6 +16,7 @@ from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
 
@@ -145,6 +146,15 @@ class Predictive(ABC):
         """
         part = self if rows is None else self.take(rows)
         return np.stack([part.log_prob(column) for column in values.T], axis=1)
+
+    def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
+        """Return densities (m, L) of some rows (m,) at values (m, L)."""
+        with np.errstate(all="ignore"):
+            return np.exp(self.log_densities(values, rows))
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return terms of the density that the core computes; None if it cannot, or loses digits."""
+        return None
 
     def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
         """Return ends (n, E) of panels on which the density is smooth, in ascending order.
@@ -329,6 +339,15 @@ class Predictive(ABC):
         ``CRPS(F, y) = integral of (F(t) - 1{y <= t})^2 dt`` (Gneiting & Raftery 2007, equation 20).
         """
         return crps(self, y)
+
+    @property
+    def shares_panels(self) -> bool:
+        """Whether `scored_quantiles` costs less than scores and quantiles do apart."""
+        return False
+
+    def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return the scores of `crps` (n,) and quantiles (n, j) at levels (j,)."""
+        return self.crps(y), self.quantile(levels)
 
     def outcomes(self, y: ArrayLike) -> Array:
         """Return observed outputs as float64, in the shape of the distribution or as a scalar."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive.family import parameters
+from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.gamma_functions import (
     half_excess,
     half_ratio,
@@ -154,9 +155,35 @@ class Beta(PearsonFamily):
         a, b = self.a, self.b
         if not np.maximum(a, b).max(initial=0.0) < _CENTRED:
             return super()._density_formula()
-        mean = a / (a + b)
-        height = _log_power(mean, a, b) - np.log(mean) - np.log(1 - mean)
-        return _log_density_at, (a, b, mean, height)
+        return _log_density_at, (a, b, self.mean, self._height())
+
+    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
+        """Return about the quantiles: by cube roots of ratios, or a power of the level near 0.
+
+        The ratio is ``a (1 - y) / (b y)``, that of two gamma variables, whose cube roots are nearly normal
+        (Paulson, *An approximate normalization of the analysis of variance distribution*, 1942). The power
+        is the first term of the cdf and bounds quantiles from below. Shapes below 1 take the exact ones.
+        """
+        a, b = np.maximum(self.a, 1.0)[:, None], np.maximum(self.b, 1.0)[:, None]
+        near = 1 - _near_lower(levels, b, a) if upper else _near_lower(levels, a, b)
+        rows = np.flatnonzero(np.minimum(self.a, self.b) < 1)
+        if len(rows):
+            part = self.take(rows)
+            row_levels = np.broadcast_to(levels, (len(rows), len(levels)))
+            exact = part.upper_quantiles_at if upper else part.quantiles_at
+            near[rows] = exact(row_levels)
+        return near
+
+    def _height(self) -> Array:
+        """Return the log density at the mean."""
+        mean = self.mean
+        return np.asarray(_log_power(mean, self.a, self.b) - np.log(mean) - np.log(1 - mean))
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density, for the core; None if large shapes lose digits."""
+        if not np.maximum(self.a, self.b).max(initial=0.0) < _CENTRED:
+            return None
+        return density_term(DensityFamily.BETA, self._height(), self.a, self.b, self.mean)
 
     def _crps(self, y: Array, a: Array, b: Array) -> Array:
         total = a + b
@@ -184,6 +211,19 @@ class Beta(PearsonFamily):
         self, rng: np.random.Generator, shape: tuple[int, ...], a: Array, b: Array
     ) -> Array:
         return rng.beta(a, b, shape)
+
+
+def _near_lower(level: Array, a: Array, b: Array) -> Array:
+    """Return about the points with cdf ``level`` up to 0.5, for shapes from 1 on."""
+    z = scipy.special.ndtri(level)
+    own_part, other_part = 1 / (9 * a), 1 / (9 * b)
+    middle, numerator = (1 - own_part) * (1 - other_part), (1 - own_part) ** 2 - z * z * own_part
+    root = np.sqrt(
+        np.maximum(middle**2 - ((1 - other_part) ** 2 - z * z * other_part) * numerator, 0.0)
+    )
+    ratio = a * np.maximum(numerator / (middle + root), 0.0) ** 3
+    power = np.exp((np.log(level) + np.log(a) + scipy.special.betaln(a, b)) / a)
+    return np.asarray(np.maximum(ratio / (ratio + b), np.minimum(power, 1.0)))
 
 
 def _beyond(level: Array, a: Array, b: Array) -> Array:

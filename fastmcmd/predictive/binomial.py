@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
@@ -128,6 +129,16 @@ class Binomial(WholeNumbers, ScipyPredictive):
         first, count = super()._find_range()
         below = np.minimum(first, 1.0)
         return first - below, count + 2
+
+    def _masses(self, values: Array) -> Array:
+        """Return probabilities of consecutive values, from ``p(k + 1) / p(k)``."""
+        masses, few = np.empty(values.shape), self.probability < 1
+        odds = np.where(few, self.probability / np.where(few, 1 - self.probability, 1.0), 0.0)
+        first = np.ascontiguousarray(values[:, 0])
+        _core.count_masses(first, odds, self.trials, np.full(len(self), -1.0), masses)
+        rows = np.flatnonzero(~few)
+        masses[rows] = values[rows] == self.trials[rows, None]
+        return masses
 
     def take(self, rows: NDArray[np.intp]) -> Binomial:
         """Return the distributions of some rows."""

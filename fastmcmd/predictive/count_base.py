@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import _core
-from fastmcmd._base.annotations import Array, RandomState
+from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Predictive, check_levels, parameter, uniform_levels
+from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.numerics.gamma_functions import lower_inverse, upper_inverse
+from fastmcmd.predictive.numerics.spread import MOST_VALUES
 
 __all__ = ["STEP", "Counts", "WholeNumbers", "beside", "shifted_gamma", "terms", "vector"]
 
@@ -67,6 +69,13 @@ class WholeNumbers(Predictive):
         levels = check_levels(level)
         quantiles = self.quantiles_at(np.atleast_1d(levels)[None, :])
         return quantiles if levels.ndim else quantiles[:, 0]
+
+    @property
+    def counts(self) -> tuple[Array, int]:
+        """The first count of each row (n,), and the number of counts that hold the mass of any row."""
+        return self._range
+
+    _range: Any
 
     @abstractmethod
     def _tail(self, count: Array, upper: bool) -> Array:
@@ -179,6 +188,41 @@ class Counts(WholeNumbers, ScipyPredictive):
         shape, scale = shifted_gamma(mean, alpha)
         inverse = upper_inverse if upper else lower_inverse
         return np.asarray(mean + scale * (inverse(shape, levels) - shape) - 0.5)
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array] | None:
+        """The first and last counts (n,) of the mass, by bounds on its tails; None if far apart."""
+        if not terms(self._mean, self._alpha).max(initial=0.0) <= MOST_VALUES:
+            return None
+        first, last = np.empty(len(self)), np.empty(len(self))
+
+        def work(rows: slice) -> None:
+            mean, alpha = self._mean[rows], self._alpha[rows]
+            _core.count_ranges(mean, alpha, TAIL_MASS, first[rows], last[rows])
+
+        over_rows(work, len(self), STEP)
+        return first, last
+
+    def _share_ends(self, part: Counts, rows: NDArray[np.intp]) -> None:
+        """Give those of rows to a part, if they are known."""
+        ends = self.__dict__.get("_ends")
+        if ends is not None:
+            part.__dict__["_ends"] = ends[0][rows], ends[1][rows]
+
+    def _find_range(self) -> tuple[Array, int]:
+        """Return the first values (n,) and the number of values that hold almost all mass."""
+        if self._ends is None:
+            return super()._find_range()
+        first, last = self._ends
+        return first, int((last - first).max(initial=0.0)) + 1
+
+    def _consecutive(self, first: Array, count: int) -> Nodes:
+        """Return ``count`` values (n, count) from ``first`` on, and their probabilities."""
+        values = first[:, None] + np.arange(count, dtype=np.float64)
+        masses = np.empty(values.shape)
+        step = self._mean / (1 + self._alpha * self._mean)
+        _core.count_masses(first, step, np.ones(len(self)), self._alpha, masses)
+        return values, masses
 
     def _by_rows(self, function: Callable[[Array, Array, Array], Array], y: Array) -> Array:
         """Return ``function`` of outcomes, means and dispersions, computed in row blocks on threads."""

@@ -38,19 +38,6 @@ def _means(value: ArrayLike) -> Array:
     return mean
 
 
-def _from_ratios(ratios: Array) -> Array:
-    """Return probabilities (n, L) from the ratio of each to the one before it (n, L - 1).
-
-    Supports start where 1e-16 of the mass lies below, so products stay in range; far above the mass the
-    products underflow to 0. Rounding errors grow with the square root of the number of values, to 1e-14 at
-    1,000 values.
-    """
-    masses = np.ones((ratios.shape[0], ratios.shape[1] + 1))
-    np.cumprod(ratios, axis=1, out=masses[:, 1:])
-    masses /= masses.sum(axis=1, keepdims=True)
-    return masses
-
-
 def _inside(k: Array, mean: Array, alpha: Array, expected: Array, below: float) -> Array:
     """Return a cdf or sf, with its limits inserted at both ends, where special functions fail.
 
@@ -147,11 +134,8 @@ class Poisson(Counts):
         """Return the distributions of some rows."""
         part = Poisson.__new__(Poisson)
         part._set(self._mean[rows])
+        self._share_ends(part, rows)
         return part
-
-    def _masses(self, values: Array) -> Array:
-        """Return probabilities, from ``p(k) / p(k - 1) = mean / k``."""
-        return _from_ratios(self._mean[:, None] / values[:, 1:])
 
     def _cdf(self, k: Array, mean: Array, alpha: Array) -> Array:
         return _inside(k, mean, alpha, _poisson_tail(np.maximum(k, 0), mean, upper=False), 0.0)
@@ -321,16 +305,8 @@ class NegativeBinomial(Counts):
         """Return the distributions of some rows."""
         part = NegativeBinomial.__new__(NegativeBinomial)
         part._set(self._mean[rows], self.dispersion[rows])
+        self._share_ends(part, rows)
         return part
-
-    def _masses(self, values: Array) -> Array:
-        """Return probabilities, from ``p(k) / p(k - 1) = (1 + alpha (k - 1)) mu / ((1 + alpha mu) k)``."""
-        mean, alpha = self._mean[:, None], self.dispersion[:, None]
-        odd = mean / (1 + alpha * mean)
-        if values.strides[0] == 0 and np.ptp(self.dispersion) == 0:  # one support, one dispersion
-            k = values[:1, 1:]
-            return _from_ratios(odd * ((1 + alpha[:1] * (k - 1)) / k))
-        return _from_ratios(odd * (1 + alpha * (values[:, 1:] - 1)) / values[:, 1:])
 
     def __repr__(self) -> str:
         return f"NegativeBinomial{self.shape}"

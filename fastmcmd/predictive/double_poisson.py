@@ -175,7 +175,7 @@ class DoublePoisson(WholeNumbers):
         out = np.empty((len(self), levels.shape[1]))
         if not out.size:
             return out
-        one_row_each, longest = len(levels) == len(self), self._window[1]
+        one_row_each, longest = len(levels) == len(self), self._range[1]
 
         def quantiles(*arrays: Array) -> None:
             first, mu, phi, logs, heads, total, part = arrays if one_row_each else (levels, *arrays)
@@ -194,10 +194,10 @@ class DoublePoisson(WholeNumbers):
     @property
     def node_count(self) -> int:
         """Number of counts in the widest row."""
-        return self._window[1]
+        return self._range[1]
 
     @cached_property
-    def _window(self) -> tuple[Array, int]:
+    def _range(self) -> tuple[Array, int]:
         """First count of each row (n,), and the number of counts that hold the mass of any row."""
         low, high = np.empty(len(self)), np.empty(len(self))
         self._by_rows(_core.double_poisson_windows, low, high)
@@ -206,12 +206,12 @@ class DoublePoisson(WholeNumbers):
     def nodes(self, splits: int = 1) -> Nodes:
         """Return consecutive counts (n, L) that hold the mass, and their probabilities."""
         del splits
-        first, count = self._window
+        first, count = self._range
         return first[:, None] + np.arange(count, dtype=np.float64), self._masses(first, count)
 
     def support(self) -> Nodes | None:
         """Return the counts (L,) that all rows share and their probabilities (n, L)."""
-        return shared_support(*self._window, self._masses)
+        return shared_support(*self._range, self._masses)
 
     def _masses(self, first: Array, count: int) -> Array:
         out = np.empty((len(self), count))

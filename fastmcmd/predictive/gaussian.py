@@ -18,6 +18,7 @@ from fastmcmd.kernels.distance import number
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics import half_lines
+from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.quadrature import composite
 
@@ -111,6 +112,13 @@ class Gaussian(Predictive):
         mean, std, height = ((v if rows is None else v[rows])[:, None] for v in constants)
         z = (values - mean) / std
         return np.asarray(-(z / 2) * z - height)
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density of numbers, for the core."""
+        if self.columns > 1:
+            return None
+        height = -np.log(self.std) - np.log(2 * np.pi) / 2
+        return density_term(DensityFamily.NORMAL, height, self.mean, self.std)
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), or (n, k) per component.

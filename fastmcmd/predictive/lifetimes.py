@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 
 __all__ = ["Exponential", "GeneralizedPareto", "Weibull"]
 
 _NARROW = 300.0  # Weibull shape above which terms of the CRPS cancel
+_CENTRED = 16.0  # shape below which a power of a ratio rounds to a few digits of the density
 _HEAVY = 0.02  # Weibull shape below which gamma functions of the closed form leave the doubles
 _UNDERFLOWS = 1e-280  # share of a gamma function below which its series is summed
 _BOUNDED = -30.0  # generalised Pareto shape below which terms of the CRPS cancel
@@ -213,6 +215,14 @@ class Weibull(_Lifetime):
         above = np.log(shape) - np.log(scale) + (shape - 1) * log_z - np.exp(shape * log_z)
         at_zero = np.where(shape == 1, -np.log(scale), np.where(shape < 1, np.inf, -np.inf))
         return np.where((y < 0) | np.isposinf(y), -np.inf, np.where(y == 0, at_zero, above))
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density, for the core; None if large shapes lose digits."""
+        shape, scale = self.concentration, self.scale
+        if not shape.max(initial=0.0) < _CENTRED:
+            return None
+        height = np.log(shape) - np.log(scale)
+        return density_term(DensityFamily.WEIBULL, height, shape, scale)
 
     def _crps(self, y: Array, shape: Array, scale: Array) -> Array:
         x = _power(y, shape, scale)

@@ -15,6 +15,7 @@ from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
+from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
@@ -166,6 +167,14 @@ class StudentT(PearsonFamily):
     def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
         height = _log_density(np.zeros(len(self)), self.df) - np.log(self.scale)
         return _log_density_at, (*self._values, (self.df + 1) / 2, height)
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density, for the core; None for tails that leave the doubles."""
+        if not self.df.min(initial=1.0) >= 1:
+            return None
+        constants = self.loc, self.scale, self.df, (self.df + 1) / 2
+        height = _log_density(np.zeros(len(self)), self.df) - np.log(self.scale)
+        return density_term(DensityFamily.STUDENT, height, *constants)
 
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)
@@ -358,6 +367,10 @@ class Laplace(Family):
 
     def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         return -np.abs((y - loc) / scale) - np.log(2 * scale)
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density, for the core."""
+        return density_term(DensityFamily.LAPLACE, -np.log(2 * self.scale), self.loc, self.scale)
 
     def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
+from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 
 __all__ = ["Logistic"]
 
@@ -78,6 +79,10 @@ class Logistic(Family):
 
     def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
         return _log_density_at, (*self._values, -np.log(self.scale))
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density, for the core."""
+        return density_term(DensityFamily.LOGISTIC, -np.log(self.scale), *self._values)
 
     def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)

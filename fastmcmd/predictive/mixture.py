@@ -9,20 +9,34 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, check_count, quote
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import Predictive, check_levels
+from fastmcmd.predictive.count_base import WholeNumbers
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
-from fastmcmd.predictive.numerics.density_panels import has_panels, panel_scores
+from fastmcmd.predictive.numerics.density_panels import (
+    has_panels,
+    has_shared_levels,
+    panel_scores,
+)
+from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.marching import FEW
-from fastmcmd.predictive.numerics.mixture_quantiles import is_reached, quantiles, quick_quantiles
+from fastmcmd.predictive.numerics.mixture_quantiles import (
+    completed,
+    is_reached,
+    quantiles,
+    quick_quantiles,
+)
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
+from fastmcmd.predictive.numerics.step_quantiles import step_scores
 
 __all__ = ["Mixture"]
 
@@ -292,6 +306,16 @@ class Mixture(Predictive):
                 total += part
         return total
 
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the terms of all components, if all have some."""
+        terms: list[DensityTerm] = []
+        for weight, component in self.parts():
+            part = component.density_terms()
+            if part is None:
+                return None
+            terms.extend((family, constants, weight * share) for family, constants, share in part)
+        return terms
+
     def kinks(self) -> Array:
         """Return those of all components (n, k)."""
         return np.concatenate([component.kinks() for component in self.components], axis=1)
@@ -349,7 +373,28 @@ class Mixture(Predictive):
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return the nodes of all components, weighted by the components' weights."""
-        return self._joined([component.nodes(splits) for component in self.components])
+        parts = [component.nodes(splits) for component in self.components]
+        common = self._common_counts
+        if common is None:
+            return self._joined(parts)
+        first, count = common
+        totals = np.zeros((len(self), count))
+        for weight, (values, masses) in zip(self.weights.T, parts, strict=True):
+            _core.add_masses(masses, (values[:, 0] - first).astype(np.int64), weight, totals)
+        return first[:, None] + np.arange(count, dtype=np.float64), totals
+
+    @cached_property
+    def _common_counts(self) -> tuple[Array, int] | None:
+        """The first of the counts that all components share, by row (n,), and how many these are.
+
+        None if components are not all of counts, or if they lie so far apart that they are fewer.
+        """
+        ranges = [part.counts for part in self.components if isinstance(part, WholeNumbers)]
+        if len(ranges) < len(self.components) or not len(self):
+            return None
+        first = np.min([one for one, _ in ranges], axis=0)
+        count = max(float((one - first).max()) + length for one, length in ranges)
+        return (first, int(count)) if count <= sum(length for _, length in ranges) else None
 
     def coarse_nodes(self) -> Nodes:
         """Return fewer nodes; comparing sums over both estimates the error of `nodes`."""
@@ -363,6 +408,8 @@ class Mixture(Predictive):
     @property
     def node_count(self) -> int:
         """Number of nodes per row."""
+        if self._common_counts is not None:
+            return self._common_counts[1]
         return sum(component.node_count for component in self.components)
 
     def support(self) -> Nodes | None:
@@ -459,10 +506,31 @@ class Mixture(Predictive):
         if self.columns == 1 and self.all_gaussian:
             return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
         if self.columns == 1 and self.has_steps:
-            return self._by_rows(_atoms_crps, y, self.node_count)
+            return self._by_rows(step_scores, y, self.node_count)
         if self.columns == 1 and self.has_panels:
             return self._by_rows(_panel_crps, y, _PANELS * len(self.components))
         return super().crps(y)
+
+    @property
+    def shares_panels(self) -> bool:
+        """Whether scores and quantiles come from integrals of densities."""
+        return self.columns == 1 and not self.all_gaussian and self.has_panels
+
+    def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n,) and quantiles (n, j), from the same panels if levels rise and are many."""
+        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels)
+        if not shares or not np.isfinite(y).all():
+            return super().scored_quantiles(y, levels)
+        scores, out = np.empty(len(self)), np.empty((len(self), len(levels)))
+
+        def work(rows: slice) -> None:
+            part = self.take(np.arange(rows.start, rows.stop))
+            row_scores, quick = panel_scores(part, part.components, y[rows], levels[None, :])
+            scores[rows] = _with_generic_scores(part, y[rows], row_scores)
+            out[rows] = completed(part, levels, quick)
+
+        over_rows(work, len(self), self._rows_at_once(len(levels)))
+        return scores, out
 
     def _by_rows(
         self, function: Callable[[Mixture, Array], Array], y: ArrayLike, per_row: int
@@ -505,25 +573,18 @@ def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
 
 def _panel_crps(mixture: Mixture, y: Array) -> Array:
     """Return integrals of densities; the generic score where they are unsafe."""
-    out = panel_scores(mixture, mixture.densities, mixture.components, y)
-    rows = np.flatnonzero(np.isnan(out))
+    scores, _ = panel_scores(mixture, mixture.components, y)
+    return _with_generic_scores(mixture, y, scores)
+
+
+def _with_generic_scores(mixture: Mixture, y: Array, scores: Array) -> Array:
+    """Return ``scores`` (n,), from the cdf where they are NaN."""
+    rows = np.flatnonzero(np.isnan(scores))
     if len(rows):  # a component whose score is infinite makes that of the mixture infinite
         part = mixture.take(rows)
         components = zip(part.weights.T, part.components, strict=True)
         infinite = [(w > 0) & np.isposinf(one.crps(y[rows])) for w, one in components]
-        out[rows[np.any(infinite, axis=0)]] = np.inf
+        scores[rows[np.any(infinite, axis=0)]] = np.inf
         rows = rows[~np.any(infinite, axis=0)]
-        out[rows] = Predictive.crps(mixture.take(rows), y[rows])
-    return out
-
-
-def _atoms_crps(mixture: Mixture, y: Array) -> Array:
-    """Return the integral of ``(F - 1{y <= t})^2`` for step functions F, summed from atom to atom."""
-    values, weights = mixture.nodes()
-    order = np.argsort(values, axis=1, kind="stable")  # merges what is sorted already
-    values = np.take_along_axis(values, order, axis=1)
-    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)[:, :-1]
-    clipped = np.clip(y[:, None], values[:, :-1], values[:, 1:])
-    inside = below**2 * (clipped - values[:, :-1]) + (1 - below) ** 2 * (values[:, 1:] - clipped)
-    outside = np.maximum(values[:, 0] - y, 0) + np.maximum(y - values[:, -1], 0)
-    return np.asarray(inside.sum(axis=1) + outside)
+        scores[rows] = Predictive.crps(mixture.take(rows), y[rows])
+    return scores

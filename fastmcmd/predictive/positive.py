@@ -13,6 +13,7 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_functions
+from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.gamma_functions import (
     half_excess,
     half_ratio,
@@ -124,6 +125,13 @@ class LogNormal(Family):
             self.sigma,
             -np.log(self.sigma) - np.log(2 * np.pi) / 2,
         )
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density, for the core; None if the logarithm loses digits."""
+        if np.abs(self.mu).max(initial=0.0) > _FEW_UNITS:
+            return None
+        height = -np.log(self.sigma) - np.log(2 * np.pi) / 2
+        return density_term(DensityFamily.LOG_NORMAL, height, self.mu, self.sigma)
 
     def _crps(self, y: Array, mu: Array, sigma: Array) -> Array:
         w = _standard(y, mu, sigma)
@@ -365,8 +373,19 @@ class Gamma(PearsonFamily):
         a = self.concentration
         if not a.max(initial=0.0) < _CENTRED:
             return super()._density_formula()
-        height = np.log(a / (2 * np.pi)) / 2 - stirling_error(a) - np.log(a) + np.log(self.rate)
-        return _log_density_at, (a, self.rate / a, height)
+        return _log_density_at, (a, self.rate / a, self._height())
+
+    def _height(self) -> Array:
+        """Return the log density at the mean."""
+        a = self.concentration
+        return np.asarray(np.log(self.rate) - np.log(2 * np.pi * a) / 2 - stirling_error(a))
+
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return the density, for the core; None if large shapes lose digits."""
+        a = self.concentration
+        if not a.max(initial=0.0) < _CENTRED:
+            return None
+        return density_term(DensityFamily.GAMMA, self._height(), a, self.rate / a)
 
     def _crps(self, y: Array, a: Array, rate: Array) -> Array:
         x = np.maximum(y * rate, 0.0)

@@ -22,7 +22,13 @@ from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.numerics.density_panels import has_panels, panel_moments, panel_scores
+from fastmcmd.predictive.numerics.density_panels import (
+    has_panels,
+    has_shared_levels,
+    panel_moments,
+    panel_scores,
+)
+from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.marching import FEW
@@ -30,6 +36,7 @@ from fastmcmd.predictive.numerics.narrow_intervals import MOST_COUNTS, Narrow, N
 from fastmcmd.predictive.numerics.quadrature import composite, node_count
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
 from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
+from fastmcmd.predictive.pearson import PearsonFamily
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 __all__ = ["Truncated"]
@@ -45,6 +52,8 @@ _CANCELS = (
 _LEVEL_CANCELS = 1e-4  # the same for levels of quantiles, which lose a digit more at most
 _NEWTON_STEPS, _LARGE_STEP = 4, 1e-6  # relative to the distance from the end
 _LAST_COUNT = 2.0**52
+_OFTEN, _MOST_ROUNDS = 0.1, 20  # mass of an interval in which draws of the base are no waste
+_LEAST_SCALED = 1e-250  # mass by which densities may be divided without losing digits
 _COUNTS_CANCEL = 0.1  # the same for counts, whose cdfs have fewer digits
 _NARROW = 0.05  # ratio of the variance to that of the base below which its closed form loses digits
 _NARROW_CRPS = 0.2  # the same for the score, which loses more digits
@@ -303,9 +312,10 @@ class Truncated(ByQuadrature):
         few = np.array([*EDGE_LEVELS[-2:], 0.5])
         both = [np.tile(levels, (len(self), 1)) for levels in (EDGE_LEVELS, few)]
         lower, upper = both[::-1] if is_above else both
-        return np.concatenate(
-            [self.quantiles_at(lower), self.upper_quantiles_at(upper)[:, ::-1]], axis=1
-        )
+        # Ends of panels may be off by rounding: none is refined.
+        quantiles = self._inverse(lower, 1 - lower, exact=False)
+        above = self._inverse(1 - upper, upper, exact=False)
+        return np.concatenate([quantiles, above[:, ::-1]], axis=1)
 
     def _lower_end(self, rows: NDArray[np.intp]) -> Array:
         return self.take(rows).quantiles_at(np.full((len(rows), 1), TAIL_MASS))
@@ -402,8 +412,11 @@ class Truncated(ByQuadrature):
         """Return where ``cdf(x) >= level``, from the smaller of the cdf and its complement."""
         return np.where(level < 0.5, self.cdf(x) >= level, self.sf(x) <= 1 - level)
 
-    def _inverse(self, level: Array, complement: Array) -> Array:
-        """Return quantiles (n, j) of a continuous base, each computed from the tail in which it lies."""
+    def _inverse(self, level: Array, complement: Array, exact: bool = True) -> Array:
+        """Return quantiles (n, j) of a continuous base, each computed from the tail in which it lies.
+
+        Unless they must be ``exact``, those beside an end of the interval may be off by rounding of levels.
+        """
         if len(self._cancelled):
             return self._inverse_with_narrow(level, complement)
         mass = self._mass[:, None]
@@ -426,6 +439,8 @@ class Truncated(ByQuadrature):
             high = self.base.take(rows).upper_quantiles_at(above)
             quantiles[rows] = np.where(is_lower[rows], quantiles[rows], high)
         quantiles = np.asarray(np.clip(quantiles, self.low[:, None], self.high[:, None]))
+        if not exact:
+            return quantiles
         self._refine(quantiles, level, _smaller(self._below, self._from), False)
         self._refine(quantiles, complement, _smaller(self._upto, self._above), True)
         return quantiles
@@ -479,18 +494,42 @@ class Truncated(ByQuadrature):
         return out
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size): quantiles at uniform levels."""
+        """Return draws (n, size): quantiles at uniform levels.
+
+        If quantiles of the base are slow (Student-t, Gamma, Beta), draws of the base that lie in the
+        interval instead, where these are not rare.
+        """
         rng = generator(random_state, Purpose.SAMPLE)
+        if isinstance(self.base, PearsonFamily):
+            return self._accepted(check_count(size, "size"), rng)
         uniform = 1 - rng.random((len(self), check_count(size, "size")))  # in (0, 1]
         if not self.discrete:
             return self.quantiles_at(np.minimum(uniform, MOST_LEVEL))
         out = np.empty(uniform.shape)
         for rows, part in self._blocks():
-            values, weights = part.nodes()
-            cumulative = np.cumsum(weights, axis=1)
-            cumulative /= cumulative[:, -1:]
-            for row, outputs, share, u in zip(rows, values, cumulative, uniform[rows], strict=True):
-                out[row] = outputs[np.searchsorted(share, u)]
+            out[rows] = step_quantiles(part, np.minimum(uniform[rows], MOST_LEVEL), close=-1.0)
+        return out
+
+    def _accepted(self, size: int, rng: np.random.Generator) -> Array:
+        """Return draws (n, size) of the base in the interval; quantiles where they are rare."""
+        out = self.base.sample(size, rng)
+        low, high = self.low[:, None], self.high[:, None]
+        row, column = np.nonzero(~((out >= low) & (out <= high)))
+        for _ in range(_MOST_ROUNDS):
+            often = self._mass[row] > _OFTEN
+            if not often.any():
+                break
+            places = np.flatnonzero(often)
+            rows = row[places]
+            again = self.base.take(rows).sample(1, rng)[:, 0]
+            accepted = (again >= self.low[rows]) & (again <= self.high[rows])
+            out[rows[accepted], column[places[accepted]]] = again[accepted]
+            is_open = np.ones(len(row), dtype=bool)
+            is_open[places[accepted]] = False
+            row, column = row[is_open], column[is_open]
+        if len(row):
+            levels = np.minimum(1 - rng.random((len(row), 1)), MOST_LEVEL)
+            out[row, column] = self.take(row).quantiles_at(levels)[:, 0]
         return out
 
     def take(self, rows: NDArray[np.intp]) -> Truncated:
@@ -570,7 +609,7 @@ class Truncated(ByQuadrature):
 
             def work(rows: slice) -> None:
                 part = self.take(np.arange(rows.start, rows.stop))
-                mean[rows], std[rows] = panel_moments(part, part.densities)
+                mean[rows], std[rows] = panel_moments(part)
 
             over_rows(work, len(self), max(1, _BLOCK // _PANELS))
             unsafe = np.flatnonzero(np.isnan(mean))
@@ -644,7 +683,7 @@ class Truncated(ByQuadrature):
         def work(block: slice) -> None:
             part, outcomes = self.take(rows[block]), y[places[block]]
             components = part._panel_components()
-            scores = panel_scores(part, part.densities, components, outcomes)
+            scores, _ = panel_scores(part, components, outcomes)
             unsafe = np.flatnonzero(np.isnan(scores))
             if len(unsafe):
                 scores[unsafe] = Predictive.crps(part.take(unsafe), outcomes[unsafe])
@@ -660,13 +699,48 @@ class Truncated(ByQuadrature):
             return False
         return has_panels(self) or self._splits
 
+    @property
+    def shares_panels(self) -> bool:
+        """Whether scores come from integrals of densities, and quantiles of the base are slow."""
+        return self._has_panels and (isinstance(self.base, PearsonFamily) or self._splits)
+
+    def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n,) and quantiles (n, j), from the same panels if levels rise and are many."""
+        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels)
+        if not shares or not np.isfinite(y).all():
+            return super().scored_quantiles(y, levels)
+        scores, out = np.empty(len(self)), np.empty((len(self), len(levels)))
+        usual = np.setdiff1d(np.arange(len(self)), self._cancelled)
+        if len(self._cancelled):
+            narrow = self.take(self._cancelled)
+            scores[self._cancelled] = narrow.crps(y[self._cancelled])
+            out[self._cancelled] = narrow.quantile(levels)
+
+        def work(block: slice) -> None:
+            rows = usual[block]
+            part, outcomes = self.take(rows), y[rows]
+            components = part._panel_components()
+            row_scores, quantiles = panel_scores(part, components, outcomes, levels[None, :])
+            unsafe = np.flatnonzero(np.isnan(row_scores))
+            if len(unsafe):
+                row_scores[unsafe] = Predictive.crps(part.take(unsafe), outcomes[unsafe])
+            unsafe = np.flatnonzero(np.isnan(quantiles).any(axis=1))
+            if len(unsafe):
+                quantiles[unsafe] = part.take(unsafe).quantile(levels)
+            scores[rows], out[rows] = row_scores, quantiles
+
+        over_rows(work, len(usual), max(1, _BLOCK // max(_PANELS, len(levels))))
+        return scores, out
+
     def _panel_components(self) -> tuple[Predictive, ...]:
         return self._mixture.components if self._splits else (self,)
 
-    def densities(self, rows: NDArray[np.intp], values: Array) -> Array:
-        """Return densities (m, L) of some rows (m,) at values (m, L)."""
-        with np.errstate(all="ignore"):
-            return np.exp(self.log_densities(values, rows))
+    def density_terms(self) -> list[DensityTerm] | None:
+        """Return those of the base, divided by the mass of the interval, in which all panels lie."""
+        terms = self.base.density_terms()
+        if terms is None or not (self._mass > _LEAST_SCALED).all():
+            return None
+        return [(family, constants, share / self._mass) for family, constants, share in terms]
 
     @property
     def node_count(self) -> int:

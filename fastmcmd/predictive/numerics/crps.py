@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd.predictive.numerics.kronrod import NODES, Integrand, add_panels
+from fastmcmd.predictive.numerics.step_quantiles import step_scores
 
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
@@ -56,7 +57,7 @@ def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array
     if prediction.discrete:  # counts of similar ranges together
         rows = rows[np.argsort(prediction.mean[rows])]
     per_row = prediction.node_count if prediction.discrete else 2 * len(_LEVELS) * NODES
-    one_block = _sum if prediction.discrete else _integral
+    one_block = step_scores if prediction.discrete else _integral
 
     def work(block: slice) -> None:
         part = rows[block]
@@ -64,22 +65,6 @@ def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array
 
     over_rows(work, len(rows), step or _BLOCK // per_row)
     return out
-
-
-def _sum(prediction: Predictive, y: Array) -> Array:
-    """Return the integral of the step function ``(F - 1{y <= t})^2``, summed between sorted values."""
-    values, weights = prediction.nodes()
-    if values.shape[1] > 1 and (np.diff(values, axis=1) < 0).any():
-        order = np.argsort(values, axis=1)
-        values = np.take_along_axis(values, order, axis=1)
-        weights = np.take_along_axis(weights, order, axis=1)
-    below = np.cumsum(weights, axis=1)[:, :-1]
-    above = np.cumsum(weights[:, ::-1], axis=1)[:, -2::-1]
-    left, right, at = values[:, :-1], values[:, 1:], y[:, None]
-    clipped = np.clip(at, left, right)
-    inside = below**2 * (clipped - left) + above**2 * (right - clipped)
-    outside = np.maximum(values[:, 0] - y, 0) + np.maximum(y - values[:, -1], 0)
-    return np.asarray(inside.sum(axis=1) + outside)
 
 
 def _integral(prediction: Predictive, y: Array) -> Array:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DensityPanels",
     "has_panels",
+    "has_shared_levels",
     "panel_moments",
     "panel_quantiles",
     "panel_scores",
@@ -46,13 +47,15 @@ _TAIL_LEVEL, _NEGLIGIBLE = (
     1e-7,
     1e-17,
 )  # level of a tail; its integral, relative to the width of the rest
+_MOST_TAIL = 0.005  # length of a tail that may be left out, relative to the middle half of the mass
 _CROWDED = (
     0.6  # distance of two ends, relative to a panel of their component, below which one is left out
 )
 _APART = 8.0  # ratio of the ends of a panel from which it is cut at their geometric mean
 _TAIL_ENOUGH = 1e-15  # integral beyond the panels, relative to a score, that may be left out
 
-Density = Callable[[NDArray[np.intp], Array], Array]
+# Densities (p, m) at the nodes of panels: of their rows (p,), left ends and half widths.
+Density = Callable[[NDArray[np.intp], Array, Array], Array]
 
 
 @lru_cache(maxsize=1)
@@ -83,8 +86,10 @@ class DensityPanels:
         Places of the first panel of each row, and the number of all.
     row, left, half : ndarray (p,)
         Row of each panel, its left end, and half its width.
-    density : ndarray (p, m)
-        Densities at the nodes.
+    density : ndarray (q, m)
+        Densities at the nodes of these panels and others.
+    places : ndarray (p,)
+        Rows of ``density`` that belong to the panels.
     below, above : ndarray (n,)
         Masses outside the panels.
     resolved : ndarray (n,)
@@ -96,6 +101,7 @@ class DensityPanels:
     left: Array
     half: Array
     density: Array
+    places: NDArray[np.int64]
     below: Array
     above: Array
     resolved: NDArray[np.bool_]
@@ -104,19 +110,17 @@ class DensityPanels:
     def of(
         cls,
         prediction: Predictive,
-        density: Density,
         edges: Array,
         enough: float,
         spread: Array | None = None,
+        least: float = np.inf,
     ) -> DensityPanels:
         """Return panels between edges (n, E), which rise along each row.
 
         Parameters
         ----------
         prediction : Predictive
-            Distributions, for their cdf at the first and the last edge.
-        density : callable
-            ``density(rows, values)`` returns densities (p, m) of rows (p,) at values (p, m).
+            Distributions, for their densities, and their cdf at the first and the last edge.
         edges : ndarray (n, E)
             Ends of panels, at first.
         enough : float
@@ -125,6 +129,8 @@ class DensityPanels:
         spread : ndarray (n,), optional
             Widths of the distributions, if scores are the aim. The error is then not relative, and larger
             where it hardly changes a score.
+        least : float, optional
+            Level from which quantiles are an aim, too; their error is `_FOR_QUANTILES`.
         """
         below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
         n = len(edges)
@@ -136,61 +142,69 @@ class DensityPanels:
         row = np.repeat(np.arange(n), wide.sum(axis=1))
         left, right = left[wide], right[wide]
         rule, _, series = _rule()
-        weights, nodes = rule[:_NODES], rule[_NODES:]
-        some = series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]]
+        weights = rule[:_NODES]
+        density = _density_of(prediction)
+        some = np.ascontiguousarray(series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]])
         resolved: Any = np.isfinite(edges).all(axis=1)
         parts: list[tuple[Any, ...]] = []
+        tables, table_length = [], 0  # densities of all panels, also of those that are halved
         tail, error_before = np.empty(0), np.full(len(row), np.inf)
         with np.errstate(all="ignore"):
             for turn in range(_MOST_HALVINGS + 1):
                 half = (right - left) / 2
-                values = _in_chunks(density, row, left[:, None] + half[:, None] * (1 + nodes))
-                mass = half * (values @ weights)
+                values, sizes = density(row, left, half), np.empty((len(row), 5))
+                _core.panel_sizes(values, weights, some, sizes)
                 if not turn:
-                    tail = _smaller_tail(mass, row, below, above)
-                sizes = np.abs(values @ some)
-                error = half * (sizes[:, 0] + sizes[:, 1]) / _NODES
+                    tail = _smaller_tail(half * sizes[:, 0], row, below, above)
+                last_terms = sizes[:, 1] + sizes[:, 2]
+                error = half * last_terms / _NODES
                 if spread is None:
                     most_error = enough * tail
                 else:
                     # The error of the mass counts fully, that of the integral by the width of the panel.
                     # The decay of the series tells its coefficient of order 2 m, the error of the mass.
-                    decay = (sizes[:, 0] + sizes[:, 1]) / (sizes[:, 2] + sizes[:, 3])
+                    decay = last_terms / (sizes[:, 3] + sizes[:, 4])
                     local = enough * spread[row] / (2 * half * tail)
                     most_error = np.where(
                         error * decay**2 <= enough, np.maximum(local, enough), enough
                     )
+                    inner = np.minimum(most_error, _FOR_QUANTILES * tail)
+                    most_error = np.where(tail >= least, inner, most_error)
                 poor = ~(error <= most_error)
                 # Halving does not help against rounding of densities, nor against poles.
                 rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
                 rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
                 resolved[row[rough & ~(error <= _NOISE * most_error)]] = False
                 open_ = poor & ~rough & resolved[row]
+                tables.append(values)
+                places = np.arange(table_length, table_length + len(row))
+                table_length += len(row)
                 if not open_.any():
-                    parts.append((row, left, half, values))
+                    parts.append((row, left, half, places))
                     break
                 closed = ~open_
-                parts.append(tuple(v[closed] for v in (row, left, half, values)))
+                parts.append(tuple(v[closed] for v in (row, left, half, places)))
                 row, left, right, tail, error = (v[open_] for v in (row, left, right, tail, error))
                 middle = _middle(left, right)
                 row, tail, error_before = (np.concatenate([v, v]) for v in (row, tail, error))
                 left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
         if len(parts) > 1:
-            row, left, half, values = (np.concatenate(v) for v in zip(*parts, strict=True))
+            row, left, half, places = (np.concatenate(v) for v in zip(*parts, strict=True))
             order = np.lexsort((left, row))
-            row, left, half, values = (v[order] for v in (row, left, half, values))
+            row, left, half, places = (v[order] for v in (row, left, half, places))
+            values = np.concatenate(tables)
         else:
-            row, left, half, values = parts[0]
+            row, left, half, places = parts[0]
         starts = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(np.bincount(row, minlength=n), out=starts[1:])
-        return cls(starts, row, left, half, values, below, above, resolved)
+        return cls(starts, row, left, half, values, places, below, above, resolved)
 
     def quantiles(self, levels: Array) -> Array:
         """Return quantiles (n, j) at rising levels (n or 1, j) in (0, 1); NaN where they are unsafe."""
         out = np.empty((len(self.below), levels.shape[1]))
         rule, nodes, series = _rule()
         _core.panel_quantiles(
-            self.starts, self.left, self.half, self.density, self.below, self.above,
+            self.starts, self.left, self.half, self.density, self.places, self.below, self.above,
             np.ascontiguousarray(levels), rule, nodes, series, out,
         )  # fmt: skip
         out[~self.resolved] = np.nan
@@ -205,8 +219,8 @@ class DensityPanels:
         out = np.empty(len(y))
         rule, nodes, series = _rule()
         _core.panel_scores(
-            self.starts, splits.astype(np.int64), self.left, self.half, self.density, self.below,
-            self.above, rule, nodes, series, out,
+            self.starts, splits.astype(np.int64), self.left, self.half, self.density, self.places,
+            self.below, self.above, rule, nodes, series, out,
         )  # fmt: skip
         out[~self.resolved] = np.nan
         return out
@@ -225,7 +239,7 @@ class DensityPanels:
         # Places relative to the first panel: the mean of a narrow distribution far from 0 keeps its digits.
         place = (self.left - first[self.row]) / unit[self.row]
         width = self.half / unit[self.row]
-        share = self.density * weights * self.half[:, None]
+        share = self.density[self.places] * weights * self.half[:, None]
         at = place[:, None] + width[:, None] * (1 + nodes)
         starts = self.starts[:-1]
         mass = np.add.reduceat(share.sum(axis=1), starts)
@@ -236,15 +250,27 @@ class DensityPanels:
         return np.where(safe, first + unit * mean, np.nan), np.where(safe, std, np.nan)
 
 
-def _in_chunks(density: Density, rows: NDArray[np.intp], values: Array) -> Array:
-    """Return densities, computed for as many panels at a time as stay in a cache."""
-    if len(rows) <= _CHUNK:
-        return density(rows, values)
-    out = np.empty(values.shape)
-    for start in range(0, len(rows), _CHUNK):
-        some = slice(start, start + _CHUNK)
-        out[some] = density(rows[some], values[some])
-    return out
+def _density_of(prediction: Predictive) -> Density:
+    """Return the densities at nodes of panels: from the core for its families, else as they come."""
+    nodes = _rule()[0][_NODES:]
+    terms = prediction.density_terms()
+
+    def compiled(rows: NDArray[np.intp], left: Array, half: Array) -> Array:
+        out = np.zeros((len(rows), _NODES))
+        for family, constants, weights in terms or ():
+            _core.add_densities(rows, left, half, nodes, family, constants, weights, out)
+        return out
+
+    def generic(rows: NDArray[np.intp], left: Array, half: Array) -> Array:
+        # For as many panels at a time as stay in a cache.
+        out = np.empty((len(rows), _NODES))
+        for start in range(0, len(rows), _CHUNK):
+            some = slice(start, start + _CHUNK)
+            values = left[some, None] + half[some, None] * (1 + nodes)
+            out[some] = prediction.densities(rows[some], values)
+        return out
+
+    return generic if terms is None else compiled
 
 
 def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array) -> Array:
@@ -306,16 +332,14 @@ def joined(edges: Sequence[Array], kinks: Array) -> Array:
 
 
 def panel_quantiles(
-    prediction: Predictive, density: Density, components: Sequence[Predictive], levels: Array
+    prediction: Predictive, components: Sequence[Predictive], levels: Array
 ) -> Array:
     """Return quantiles (n, j) at levels (n, j) or (1, j) that rise in (0, 1); NaN where they are unsafe.
 
     Parameters
     ----------
     prediction : Predictive
-        Distributions, for their cdf at the ends.
-    density : callable
-        Densities of rows at values; see `DensityPanels.of`.
+        Distributions.
     components : sequence of Predictive
         Distributions between whose quantiles those of ``prediction`` lie.
     levels : ndarray (n, j) or (1, j)
@@ -329,7 +353,7 @@ def panel_quantiles(
     )
     first, last = np.min(lows, axis=0), np.max(highs, axis=0)
     ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
-    panels = DensityPanels.of(prediction, density, ends, _FOR_QUANTILES)
+    panels = DensityPanels.of(prediction, ends, _FOR_QUANTILES)
     return panels.quantiles(levels)
 
 
@@ -340,17 +364,40 @@ def _middle_half(part_edges: Array) -> Array:
 
 
 def panel_scores(
-    prediction: Predictive, density: Density, components: Sequence[Predictive], y: Array
-) -> Array:
-    """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
+    prediction: Predictive,
+    components: Sequence[Predictive],
+    y: Array,
+    levels: Array | None = None,
+) -> tuple[Array, Array]:
+    """Return scores and quantiles from the same panels; NaN where they are unsafe.
+
+    Parameters
+    ----------
+    prediction : Predictive
+        Distributions.
+    components : sequence of Predictive
+        Distributions between whose quantiles those of ``prediction`` lie.
+    y : ndarray (n,)
+        Finite outcomes.
+    levels : ndarray (1, j), optional
+        Levels that rise from `_TAIL_LEVEL` or more to its complement or less.
+
+    Returns
+    -------
+    scores : ndarray (n,)
+        Continuous ranked probability scores.
+    quantiles : ndarray (n, j)
+        Without levels, j is 0.
+    """
     kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
     edges, lows, highs = zip(*(one.panel_edges(_TAIL_LEVEL) for one in components), strict=True)
     ends = joined(edges, kinks)
+    spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
     # Leave out tails whose squares do not matter; at their ends densities may have poles.
     first, last = np.min(lows, axis=0), np.max(highs, axis=0)
     low, high = ends[:, 0], ends[:, -1]
     with np.errstate(over="ignore", invalid="ignore"):
-        most = _NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first)
+        most = np.minimum(_NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first), _MOST_TAIL * spread)
         inside = (y >= first) & (y <= last)
         first = np.where(inside & (first - low <= most), first, low)
         last = np.where(inside & (high - last <= most), last, high)
@@ -359,17 +406,24 @@ def panel_scores(
         # Tails of regular variation: their integrals beyond the panels are a few times these.
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
     ends = np.clip(ends, first[:, None], last[:, None])
-    spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
-    panels = DensityPanels.of(prediction, density, ends, _FOR_SCORES, spread)
+    least = np.inf if levels is None else min(float(levels[0, 0]), 1 - float(levels[0, -1]))
+    panels = DensityPanels.of(prediction, ends, _FOR_SCORES, spread, least)
     inside = np.clip(y, ends[:, 0], ends[:, -1])
     scores = panels.scores(inside) + np.abs(y - inside)
-    return np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
+    scores = np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
+    return scores, np.empty((len(y), 0)) if levels is None else panels.quantiles(levels)
 
 
-def panel_moments(prediction: Predictive, density: Density) -> tuple[Array, Array]:
+def has_shared_levels(levels: Array) -> bool:
+    """Tell whether the panels of scores reach quantiles at levels (j,), and these rise."""
+    rises = bool((np.diff(levels) > 0).all())
+    return rises and levels[0] >= _TAIL_LEVEL and levels[-1] <= 1 - _TAIL_LEVEL
+
+
+def panel_moments(prediction: Predictive) -> tuple[Array, Array]:
     """Return means and standard deviations (n,); NaN where they are unsafe.
 
     As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
     """
     ends = joined([prediction.panel_edges()[0]], prediction.kinks())
-    return DensityPanels.of(prediction, density, ends, _FOR_MOMENTS).moments()
+    return DensityPanels.of(prediction, ends, _FOR_MOMENTS).moments()

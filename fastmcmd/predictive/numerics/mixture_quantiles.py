@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "between_components",
+    "completed",
     "gaussian_quantiles",
     "invert_continuous",
     "invert_steps",
@@ -180,6 +181,11 @@ def quantiles(mixture: Mixture, levels: Array) -> Array:
     out = quick_quantiles(mixture, levels[None, :])
     if out is None:
         return between_components(mixture, levels)
+    return completed(mixture, levels, out)
+
+
+def completed(mixture: Mixture, levels: Array, out: Array) -> Array:
+    """Return quick quantiles (n, j) or (n, k, j), with a search where they are NaN."""
     missing = np.isnan(out)
     if not missing.any():
         return out
@@ -214,7 +220,7 @@ def quick_quantiles(mixture: Mixture, levels: Array) -> Array | None:
     if not inner.any():
         return out
     some = rising if inner.all() else rising[:, inner]
-    result = panel_quantiles(mixture, mixture.densities, mixture.components, some)
+    result = panel_quantiles(mixture, mixture.components, some)
     if inner.all() and len(order) == 1 and (order[0] == np.arange(order.shape[1])).all():
         return result
     sorted_quantiles = np.full(out.shape, np.nan)

@@ -1,0 +1,303 @@
+"""Densities at the nodes of panels in the core, and ends of panels, against mpmath and SciPy."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+
+import fastmcmd as fm
+from fastmcmd import _core
+from fastmcmd._base.gauss import gauss_legendre
+from fastmcmd.predictive import Beta, LogNormal, StudentT, Weibull
+from fastmcmd.predictive.base import EDGE_LEVELS, Predictive
+from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.density_terms import DensityFamily
+from fastmcmd.predictive.truncated import Truncated
+
+# Families with usual rows and rare ones: their log densities in mpmath.
+FAMILIES = {
+    "normal": (
+        fm.Gaussian([0.0, -3.0, 1e3], [1.0, 1e-3, 50.0]),
+        lambda y, m, s: -(((y - m) / s) ** 2) / 2 - mp.log(s) - mp.log(2 * mp.pi) / 2,
+        ("mean", "std"),
+    ),
+    "laplace": (
+        fm.Laplace([0.0, 1e5, 2.0], [1.0, 3.0, 1e-6]),
+        lambda y, m, s: -abs(y - m) / s - mp.log(2 * s),
+        ("loc", "scale"),
+    ),
+    "logistic": (
+        fm.Logistic([0.0, 1e5, 2.0], [1.0, 3.0, 1e-6]),
+        lambda y, m, s: -(y - m) / s - 2 * mp.log(1 + mp.exp(-(y - m) / s)) - mp.log(s),
+        ("loc", "scale"),
+    ),
+    "student": (
+        StudentT([1.0, 4.0, 2000.0], [0.0, 1.0, -5.0], [1.0, 1e-3, 7.0]),
+        lambda y, v, m, s: (
+            mp.loggamma((v + 1) / 2)
+            - mp.loggamma(v / 2)
+            - mp.log(v * mp.pi) / 2
+            - mp.log(s)
+            - (v + 1) / 2 * mp.log1p(((y - m) / s) ** 2 / v)
+        ),
+        ("df", "loc", "scale"),
+    ),
+    "log-normal": (
+        LogNormal([0.0, -4.0, 6.0], [1.0, 0.05, 2.5]),
+        lambda y, m, s: -(((mp.log(y) - m) / s) ** 2) / 2 - mp.log(y * s) - mp.log(2 * mp.pi) / 2,
+        ("mu", "sigma"),
+    ),
+    "gamma": (
+        fm.Gamma([2.0, 0.4, 60.0], [1.0, 1e4, 0.01]),
+        lambda y, a, r: (a - 1) * mp.log(y) + a * mp.log(r) - r * y - mp.loggamma(a),
+        ("concentration", "rate"),
+    ),
+    "beta": (
+        Beta([2.0, 0.7, 60.0], [3.0, 5.0, 45.0]),
+        lambda y, a, b: (
+            (a - 1) * mp.log(y)
+            + (b - 1) * mp.log1p(-y)
+            + mp.loggamma(a + b)
+            - mp.loggamma(a)
+            - mp.loggamma(b)
+        ),
+        ("a", "b"),
+    ),
+    "weibull": (
+        Weibull([1.5, 0.5, 15.0], [1.0, 1e4, 0.01]),
+        lambda y, k, s: mp.log(k / s) + (k - 1) * mp.log(y / s) - (y / s) ** k,
+        ("concentration", "scale"),
+    ),
+}
+
+
+def at_nodes(prediction, rows, left, half):
+    nodes, _ = gauss_legendre(20)
+    out = np.zeros((len(rows), 20))
+    for family, constants, weights in prediction.density_terms():
+        _core.add_densities(rows, left, half, nodes, family, constants, weights, out)
+    return left[:, None] + half[:, None] * (1 + nodes), out
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_densities_of_the_core(rng, kind):
+    prediction, log_density, names = FAMILIES[kind]
+    ends = prediction.quantile([1e-12, 1e-3, 0.3, 0.31, 0.99, 1 - 1e-9])
+    rows = np.repeat(np.arange(3), 5)
+    left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
+    values, densities = at_nodes(prediction, rows, left, (right - left) / 2)
+    with mp.workdps(40):
+        for row, y, density in zip(rows, values, densities, strict=True):
+            parameters = [mp.mpf(float(getattr(prediction, name)[row])) for name in names]
+            for place in rng.integers(0, 20, 4):
+                expected = log_density(mp.mpf(float(y[place])), *parameters)
+                # Terms of the logarithm round, and so does the distance from a far location.
+                size = abs(float(expected)) + 70
+                assert abs(mp.log(mp.mpf(float(density[place]))) - expected) < 2e-16 * size * 4
+
+
+def test_every_family_has_a_formula():
+    assert [family.value for family in DensityFamily] == list(range(len(FAMILIES)))
+    for number, (prediction, _, _) in enumerate(FAMILIES.values()):
+        ((family, constants, weights),) = prediction.density_terms()
+        assert family == number
+        assert constants.shape == (3, 5)
+        assert (weights == 1).all()
+
+
+def test_families_outside_the_range_of_the_formulas():
+    """Their densities come from Python; integrals of these are the cdf."""
+    for prediction in (
+        StudentT([0.5], 0.0, 1.0),
+        LogNormal([30.0], 0.3),
+        fm.Gamma([500.0], 1.0),
+        Beta([500.0], 400.0),
+        Weibull([50.0], 1.0),
+    ):
+        assert prediction.density_terms() is None
+        mixture = Mixture([prediction, prediction], [0.4, 0.6])
+        assert mixture.density_terms() is None
+        levels = np.arange(1, 10) / 10
+        np.testing.assert_allclose(
+            mixture.quantile(levels), prediction.quantile(levels), rtol=1e-10, atol=1e-12
+        )
+
+
+def test_exponentials_and_logarithms_far_out():
+    """Densities beyond the range of doubles are 0, never NaN, infinite or negative."""
+    rows, half = np.zeros(4, dtype=np.int64), np.full(4, 1e-3)
+    for prediction, _, _ in FAMILIES.values():
+        for left in ([0.0, 1e-310, 1e-300, 0.5], [1e3, 1e10, 1e200, 1e300]):
+            if isinstance(prediction, Beta):
+                left = [0.0, 1e-310, 0.5, 1 - 2e-3]
+            _, densities = at_nodes(prediction.take(rows[:1]), rows, np.array(left), half)
+            assert np.isfinite(densities).all()
+            assert (densities >= 0).all()
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_near_quantiles_of_beta_rows(rng, upper):
+    """Masses at the ends of panels are about the levels; rows with a small shape are exact."""
+    a, b = np.exp(rng.uniform(0.0, 4.0, (2, 200)))
+    rare = rng.permutation(200)[:5]
+    a[rare[:3]] = [0.3, 0.9, 1e-3]
+    near = Beta(a, b)._near_quantiles(EDGE_LEVELS, upper)
+    tail = stats.beta(a[:, None], b[:, None])
+    mass = tail.sf(near) if upper else tail.cdf(near)
+    inside = (near > 1e-300) & (near < 1 - 1e-10)
+    ratio = np.log(mass[inside]) / np.log(np.broadcast_to(EDGE_LEVELS, near.shape)[inside])
+    assert ratio.min() > 0.85
+    assert ratio.max() < 1.15
+    rows = np.minimum(a, b) < 1
+    exact = tail.isf(EDGE_LEVELS) if upper else tail.ppf(EDGE_LEVELS)
+    np.testing.assert_allclose(near[rows], exact[rows], rtol=1e-8, atol=1e-300)
+
+
+def test_a_rare_row_among_beta_mixtures(rng):
+    """A pole, a spike and a uniform row at random places; the neighbours keep their values."""
+    n = 60
+    a, b, c, d = np.exp(rng.uniform(0.2, 2.5, (4, n)))
+    places = rng.permutation(n)[:3]
+    a[places], b[places] = [0.2, 60.0, 1.0], [0.4, 50.0, 1.0]
+    mixture = Mixture([Beta(a, b), Beta(c, d)], [0.3, 0.7])
+    levels = np.arange(1, 20) / 20
+    quantiles, y = mixture.quantile(levels), rng.uniform(size=n)
+    masses = 0.3 * stats.beta(a[:, None], b[:, None]).cdf(quantiles)
+    masses += 0.7 * stats.beta(c[:, None], d[:, None]).cdf(quantiles)
+    np.testing.assert_allclose(masses, np.broadcast_to(levels, masses.shape), atol=2e-12)
+    np.testing.assert_allclose(mixture.crps(y), Predictive.crps(mixture, y), rtol=1e-9)
+    single = mixture.take(places)
+    np.testing.assert_array_equal(single.quantile(levels), quantiles[places])
+
+
+@pytest.mark.parametrize(
+    ("base", "low", "high"),
+    [
+        (StudentT([3.0, 3.0, 3.0], [0.0, 5.0, -40.0], 1.0), -1.0, 2.0),
+        (fm.Gamma([2.0, 9.0, 0.5], 1.0), 0.5, 4.0),
+        (Beta([2.0, 0.5, 30.0], [3.0, 0.5, 2.0]), 0.1, 0.9),
+    ],
+    ids=["student", "gamma", "beta"],
+)
+def test_draws_of_truncated_rows(base, low, high):
+    """By acceptance where the interval is likely, and by quantiles where it is not."""
+    prediction = Truncated(base, low, high)
+    draws = prediction.sample(4000, 5)
+    np.testing.assert_array_equal(draws, prediction.sample(4000, 5))
+    assert (draws >= low).all()
+    assert (draws <= high).all()
+    for row in range(3):
+        one = prediction.take(np.array([row]))
+        levels = one.take(np.zeros(4000, dtype=np.intp)).cdf(draws[row])
+        assert stats.kstest(levels, "uniform").pvalue > 1e-4
+
+
+DIGITS = """
+import importlib.util, hashlib
+import numpy as np
+spec = importlib.util.spec_from_file_location({name!r}, {file!r})
+core = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(core)
+rng = np.random.default_rng(3)
+digest = hashlib.sha256()
+nodes = np.polynomial.legendre.leggauss(20)[0]
+rows, left, half = np.arange(50), rng.uniform(0.01, 0.4, 50), rng.uniform(0.01, 0.2, 50)
+constants = np.exp(rng.normal(size=(50, 5)) / 3)
+constants[:, 2] /= 20
+for family in range(8):
+    out = np.zeros((50, 20))
+    core.add_densities(rows, left, half, nodes, family, constants, np.ones(50), out)
+    digest.update(out.tobytes())
+sizes = np.empty((50, 5))
+core.panel_sizes(out, nodes, rng.normal(size=(20, 4)), sizes)
+mean, alpha = np.exp(rng.normal(size=(2, 50)))
+first, last, masses = np.empty(50), np.empty(50), np.empty((50, 90))
+core.count_ranges(mean, alpha, 1e-16, first, last)
+core.count_masses(first, mean / (1 + alpha * mean), np.ones(50), alpha, masses)
+scores, values = np.empty(50), first[:, None] + np.arange(90.0)
+core.step_scores(values, masses, rng.uniform(0, 9, 50), scores)
+quantiles = np.empty((50, 9))
+core.step_quantiles(values, masses, np.arange(1, 10)[None] / 10, 1e-12, np.empty((2, 90)), quantiles)
+for array in (sizes, first, last, masses, scores, quantiles):
+    digest.update(array.tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_digits_do_not_depend_on_the_instruction_set():
+    script = DIGITS.format(name=_core.__name__, file=_core.__file__)
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "FASTMCMD_ISA": isa},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for isa in _core.available_isas()
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().strip()) == 2 * hashlib.sha256().digest_size
+
+
+def test_scores_and_quantiles_of_one_pass(rng):
+    """They are those of two passes, also in rare rows: apart, with a pole, heavy, of extreme weights."""
+    n = 40
+    loc, scale = rng.normal(size=(2, n)), np.exp(rng.normal(size=(2, n)))
+    df, weights = rng.uniform(2, 30, (2, n)), rng.dirichlet([2, 2], n)
+    places = rng.permutation(n)[:4]
+    loc[1][places[0]] = 1e3
+    df[0][places[1]], weights[places[2]] = 0.45, [1 - 1e-12, 1e-12]
+    scale[0][places[3]] = 1e-8
+    mixture = Mixture(
+        [StudentT(df[0], loc[0], scale[0]), StudentT(df[1], loc[1], scale[1])], weights
+    )
+    levels, y = np.arange(1, 16) / 16, rng.normal(size=n)
+    assert mixture.shares_panels
+    scores, quantiles = mixture.scored_quantiles(y, levels)
+    assert np.isposinf(scores[places[1]])
+    np.testing.assert_allclose(scores, mixture.crps(y), rtol=1e-12)
+    both = quantiles, mixture.quantile(levels)
+    np.testing.assert_allclose(*both, rtol=1e-11, atol=1e-11)
+    below = weights[:, :1] * stats.t(df[0], loc[0], scale[0]).cdf(quantiles.T).T
+    below += weights[:, 1:] * stats.t(df[1], loc[1], scale[1]).cdf(quantiles.T).T
+    # Far from 0, the rounding of a quantile is a step of a narrow component's cdf.
+    inside = np.ones(n, dtype=bool)
+    inside[places[[0, 3]]] = False
+    np.testing.assert_allclose(below[inside], np.tile(levels, (n - 2, 1)), atol=1e-11)
+    usual = np.setdiff1d(np.arange(n), places)
+    evaluation = fm.evaluate(y[usual], mixture.take(usual))
+    np.testing.assert_allclose(evaluation["crps"], mixture.crps(y)[usual].mean(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["student", "gamma", "beta", "mixture"])
+def test_scores_and_quantiles_of_truncated_rows_in_one_pass(rng, kind):
+    """They are those of two passes, also beside tiny intervals."""
+    n = 30
+    a, b = rng.uniform(1.5, 9, (2, n))
+    low, high = np.full(n, 0.2), np.full(n, 0.8)
+    if kind != "mixture":
+        low[rng.permutation(n)[:2]] = 0.8 - 1e-9
+    base = {
+        "student": StudentT(a, b / 10, 0.1),
+        "gamma": fm.Gamma(a, 10 * a),
+        "beta": Beta(a, b),
+        "mixture": Mixture([Beta(a, b), Beta(b, a)], [0.3, 0.7]),
+    }[kind]
+    prediction = Truncated(base, low, high)
+    levels = np.arange(1, 16) / 16
+    y = rng.uniform(0.1, 0.9, n)
+    assert prediction.shares_panels
+    scores, quantiles = prediction.scored_quantiles(y, levels)
+    np.testing.assert_allclose(scores, prediction.crps(y), rtol=1e-11)
+    np.testing.assert_allclose(quantiles, prediction.quantile(levels), rtol=1e-10)
+    for column, level in enumerate(levels):
+        np.testing.assert_allclose(prediction.cdf(quantiles[:, column]), level, atol=1e-6)
