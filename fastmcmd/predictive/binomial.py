@@ -126,7 +126,7 @@ class Binomial(WholeNumbers, ScipyPredictive):
 
     def _find_range(self) -> tuple[Array, int]:
         """Return first values and their number: one more on both sides, for scores of tiny p or 1 - p."""
-        first, count = super()._find_range()
+        first, count = ScipyPredictive._find_range(self)
         below = np.minimum(first, 1.0)
         return first - below, count + 2
 

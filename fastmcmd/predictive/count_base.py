@@ -75,7 +75,13 @@ class WholeNumbers(Predictive):
         """The first count of each row (n,), and the number of counts that hold the mass of any row."""
         return self._range
 
-    _range: Any
+    @cached_property
+    def _range(self) -> tuple[Array, int]:
+        return self._find_range()
+
+    @abstractmethod
+    def _find_range(self) -> tuple[Array, int]:
+        """Return what `counts` keeps."""
 
     @abstractmethod
     def _tail(self, count: Array, upper: bool) -> Array:
@@ -212,7 +218,7 @@ class Counts(WholeNumbers, ScipyPredictive):
     def _find_range(self) -> tuple[Array, int]:
         """Return the first values (n,) and the number of values that hold almost all mass."""
         if self._ends is None:
-            return super()._find_range()
+            return ScipyPredictive._find_range(self)
         first, last = self._ends
         return first, int((last - first).max(initial=0.0)) + 1
 

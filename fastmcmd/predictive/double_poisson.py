@@ -196,9 +196,7 @@ class DoublePoisson(WholeNumbers):
         """Number of counts in the widest row."""
         return self._range[1]
 
-    @cached_property
-    def _range(self) -> tuple[Array, int]:
-        """First count of each row (n,), and the number of counts that hold the mass of any row."""
+    def _find_range(self) -> tuple[Array, int]:
         low, high = np.empty(len(self)), np.empty(len(self))
         self._by_rows(_core.double_poisson_windows, low, high)
         return low, int((high - low).max(initial=0.0)) + 1

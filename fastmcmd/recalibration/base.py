@@ -41,9 +41,11 @@ class Fitted:
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-        numbers = {name: value for name, value in self.fitted.items() if isinstance(value, float | int)}
-        shown = numbers or self.fitted
-        fitted = ", ".join(f"{name}={_shown_value(value)}" for name, value in shown.items())
+        numbers = {
+            name: value for name, value in self.fitted.items() if isinstance(value, float | int)
+        }
+        attributes = numbers or self.fitted
+        fitted = ", ".join(f"{name}={_shown_value(value)}" for name, value in attributes.items())
         return f"{type(self).__name__}({settings})" + (f", fitted: {fitted}" if fitted else "")
 
     def check_fitted(self) -> None:

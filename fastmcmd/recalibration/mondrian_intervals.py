@@ -160,8 +160,8 @@ def _groups(value: ArrayLike, n: int) -> Array:
     groups = np.asarray(value)
     if groups.dtype.kind in "US" or any(isinstance(one, str) for one in groups.ravel()):
         raise TypeError(
-            f"groups has dtype {groups.dtype}; numbers are needed, the same for calibration and prediction: "
-            "with names = numpy.unique(groups), numpy.searchsorted(names, groups)"
+            f"groups has dtype {groups.dtype}; numbers are needed, the same for calibration and "
+            "prediction: with names = numpy.unique(groups), numpy.searchsorted(names, groups)"
         )
     groups = as_array(groups, "groups").astype(np.float64)
     if groups.shape != (n,):

@@ -119,6 +119,8 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
             "quantiles_at": one.quantiles_at(by_row),
             "upper_quantiles_at": one.upper_quantiles_at(by_row),
             "crps": one.crps(y),
+            "scored_quantiles": np.column_stack(one.scored_quantiles(y, levels)),
+            "densities": one.densities(np.arange(3), by_row),
             "expected_kernel": one.expected_kernel(kernel, points),
             "take": one.take(rows).cdf(0.5),
             "outcomes": one.outcomes(y),
@@ -164,7 +166,11 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     members |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
     members |= {"weighted_parts", "has_quick_quantiles"}
     assert wrapped.has_quick_quantiles <= base.has_quick_quantiles
-    members |= {"kinks", "panel_edges"}
+    members |= {
+        "kinks",
+        "panel_edges",
+        "density_terms",
+    }  # terms: tests/predictive/test_density_terms.py
     if wrapper not in ("zero-inflated", "recalibrated"):  # have further jumps
         np.testing.assert_allclose(base.kinks(), np.unique(wrapped.kinks(), axis=1))
     if not base.discrete:
