@@ -511,22 +511,31 @@ class Truncated(ByQuadrature):
         return out
 
     def _accepted(self, size: int, rng: np.random.Generator) -> Array:
-        """Return draws (n, size) of the base in the interval; quantiles where they are rare."""
+        """Return draws (n, size) of the base in the interval; quantiles in rows where these are rare."""
+        out = np.empty((len(self), size))
+        often = self._mass > _OFTEN
+        for is_often in (True, False):
+            rows = np.flatnonzero(often == is_often)
+            for block in row_blocks(len(rows), max(1, _BLOCK // max(1, size))):
+                part = self.take(rows[block])
+                if is_often:
+                    out[rows[block]] = part._of_base(size, rng)
+                else:
+                    levels = np.minimum(1 - rng.random((len(part), size)), MOST_LEVEL)
+                    out[rows[block]] = part.quantiles_at(levels)
+        return out
+
+    def _of_base(self, size: int, rng: np.random.Generator) -> Array:
+        """Return draws (n, size) of the base until they lie in the interval; quantiles for a few."""
         out = self.base.sample(size, rng)
-        low, high = self.low[:, None], self.high[:, None]
-        row, column = np.nonzero(~((out >= low) & (out <= high)))
+        row, column = np.nonzero(~((out >= self.low[:, None]) & (out <= self.high[:, None])))
         for _ in range(_MOST_ROUNDS):
-            often = self._mass[row] > _OFTEN
-            if not often.any():
-                break
-            places = np.flatnonzero(often)
-            rows = row[places]
-            again = self.base.take(rows).sample(1, rng)[:, 0]
-            accepted = (again >= self.low[rows]) & (again <= self.high[rows])
-            out[rows[accepted], column[places[accepted]]] = again[accepted]
-            is_open = np.ones(len(row), dtype=bool)
-            is_open[places[accepted]] = False
-            row, column = row[is_open], column[is_open]
+            if not len(row):
+                return out
+            again = self.base.take(row).sample(1, rng)[:, 0]
+            accepted = (again >= self.low[row]) & (again <= self.high[row])
+            out[row[accepted], column[accepted]] = again[accepted]
+            row, column = row[~accepted], column[~accepted]
         if len(row):
             levels = np.minimum(1 - rng.random((len(row), 1)), MOST_LEVEL)
             out[row, column] = self.take(row).quantiles_at(levels)[:, 0]
