@@ -16,7 +16,7 @@ from fastmcmd._base.checks import check_count, distinct_digits
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import EDGE_LEVELS, LEAST_LEVEL, MOST_LEVEL, ByQuadrature, Predictive
-from fastmcmd.predictive.count_base import Counts
+from fastmcmd.predictive.count_base import Counts, WholeNumbers
 from fastmcmd.predictive.double_poisson import DoublePoisson
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
@@ -804,7 +804,8 @@ class Truncated(ByQuadrature):
         if masses is not None:
             return values, masses
         # The interval lies beyond the last node of the base: continue with whole numbers from there.
-        if not (np.diff(values, axis=1) == 1).all() or (values % 1).any():
+        consecutive = (np.diff(values, axis=1) == 1).all() and not (values % 1).any()
+        if not (consecutive or _on_whole_numbers(self.base)):
             raise ValueError(
                 "the interval lies in a tail of base that its nodes do not reach, and base is not over "
                 "whole numbers; a wider interval is needed"
@@ -853,6 +854,13 @@ def _partly_discrete(base: Predictive) -> bool:
                 for part in base.components
             )
     return False
+
+
+def _on_whole_numbers(base: Predictive) -> bool:
+    """Tell whether all values are whole numbers, as those of mixtures of counts are."""
+    if isinstance(base, Mixture):
+        return all(_on_whole_numbers(part) for part in base.components)
+    return isinstance(base, WholeNumbers)
 
 
 def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:

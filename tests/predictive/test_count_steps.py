@@ -121,3 +121,33 @@ def test_draws_of_truncated_counts_have_their_frequencies():
         counts = (draws[row][:, None] == k).sum(axis=0)
         assert counts.sum() == 20_000
         assert stats.chisquare(counts, 20_000 * expected / expected.sum()).pvalue > 1e-4
+
+
+def test_mixtures_of_distant_counts_in_a_far_tail():
+    """The nodes of the mixture are not consecutive and do not reach the interval."""
+    mixture = Mixture([Poisson([5.0, 6.0]), Poisson([1000.0, 5000.0])])
+    part = Truncated(mixture, [1500.0, 6000.0], [1505.0, 6040.0])
+    for row, (low, high, mean) in enumerate([(1500, 1505, 1000), (6000, 6040, 5000)]):
+        counts = range(low, high + 1)
+        masses = [mp.exp(k * mp.log(mean) - mean - mp.loggamma(k + 1)) for k in counts]
+        expected = mp.fsum(k * m for k, m in zip(counts, masses, strict=True)) / mp.fsum(masses)
+        np.testing.assert_allclose(part.mean[row], float(expected), rtol=1e-13)
+
+
+def test_draws_of_slow_families_by_acceptance_and_by_quantiles(monkeypatch):
+    """Draws in a central, a short and a far interval, of which the last two take no draws of the base."""
+    low, high = np.array([-1.0, 1.0, 5.0]), np.array([1.0, 1.0000001, np.inf])
+    base = fm.StudentT([3.0, 3.0, 0.5], 0.0, 1.0)
+    draws = Truncated(base, low, high).sample(1500, 0)
+    assert ((draws >= low[:, None]) & (draws <= high[:, None])).all()
+    for row in (0, 2):
+        frozen = stats.t([3.0, 3.0, 0.5][row])
+        ends = frozen.sf(low[row]), frozen.sf(high[row])
+        share = (ends[0] - frozen.sf(draws[row])) / (ends[0] - ends[1])
+        assert stats.kstest(share, "uniform").pvalue > 1e-3
+    place = (draws[1] - low[1]) / (high[1] - low[1])  # the density hardly varies here
+    assert stats.kstest(place, "uniform").pvalue > 1e-3
+
+    rare = Truncated(base.take(np.array([1, 2])), low[1:], [1.0000001, 5.1])
+    monkeypatch.setattr(fm.StudentT, "sample", None)
+    assert rare.sample(3, 0).shape == (2, 3)
