@@ -151,3 +151,11 @@ def test_draws_of_slow_families_by_acceptance_and_by_quantiles(monkeypatch):
     rare = Truncated(base.take(np.array([1, 2])), low[1:], [1.0000001, 5.1])
     monkeypatch.setattr(fm.StudentT, "sample", None)
     assert rare.sample(3, 0).shape == (2, 3)
+
+
+def test_mixtures_with_binomial_counts_may_have_no_rows():
+    """Blocks of a stream may be empty."""
+    none = np.empty(0)
+    mixture = Mixture([Poisson(none), Binomial(none, 0.2)])
+    assert mixture.crps(none).shape == (0,)
+    assert mixture.quantile(np.linspace(0.1, 0.9, 30)).shape == (0, 30)

@@ -234,7 +234,7 @@ class ScipyPredictive(ByQuadrature):
         )
         # Quantiles near level 1 are lost to rounding, and a degenerate count may have none in the tail.
         first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
-        count = float(np.max(np.maximum(last, middle) - first)) + 1
+        count = float(np.max(np.maximum(last, middle) - first, initial=0.0)) + 1
         if not count <= MOST_VALUES:
             raise _too_many()
         return first, int(count)
@@ -242,7 +242,7 @@ class ScipyPredictive(ByQuadrature):
     def _check_tail(self, middle: Array) -> None:
         """Raise an error if tails are too long to sum over, before searching for quantiles far out."""
         above = 1 - self.cdf(middle + _NEAR)
-        if above.max() > _LOST_MASS:
+        if above.max(initial=0.0) > _LOST_MASS:
             row = self.take(np.array([int(above.argmax())]))
             if 1 - row.cdf(middle[above.argmax()] + MOST_VALUES)[0] > _LOST_MASS:
                 raise _too_many()
