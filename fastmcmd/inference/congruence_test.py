@@ -70,10 +70,8 @@ _LEAST_LANDMARKS = 40
 _WORK = (
     1.2e12  # largest number of operations of the products, unless the fewest landmarks need more
 )
-_LEAST_CLUSTERS = (
-    20  # with fewer, right models are rejected in 10 to 12 % of samples (docs/theory.md)
-)
-# Smallest number of rows of a test of relevance: simulations of its size began there.
+# Smallest numbers of clusters, and of rows of a test of relevance: simulations of sizes began there.
+_LEAST_CLUSTERS = 10
 _LEAST_ROWS = 20
 _STAGE = 4.0  # divided by alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
@@ -143,7 +141,7 @@ def congruence_test(
     delta : float, optional
         With ``null="relevant"``: the largest negligible CCE (root mean square over the rows).
     groups : array_like (n,), optional
-        Labels of clusters of dependent rows, such as patients with several visits; at least 20 clusters.
+        Labels of clusters of dependent rows, such as patients with several visits; at least 10 clusters.
         Each cluster gets random signs (a wild bootstrap), which is approximate.
     alpha : float, optional
         For many tests of which most will not reject: ``4 / alpha`` data sets are simulated first, and the
@@ -226,7 +224,7 @@ def congruence_test(
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y, x=x)
     simulations = check_simulations(simulations)
     check_choice(statistic, "statistic", ("mean", "max"))
-    labels = None if groups is None else _clusters(groups, len(y))
+    labels = None if groups is None else _clusters(groups, len(y), row_weights)
     delta = _limit(null, delta, len(y), statistic, groups, alpha)
     x_kernel, y_kernel, lam = _resolved_arguments(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
@@ -352,7 +350,7 @@ class _Test:
             null="relevant" if relevant else "right",
             delta=self.delta,
             lower_bound=None if bound is None else float(np.sqrt(max(bound, 0.0))),
-            clusters=0 if signs is None else len(signs.signs),
+            clusters=0 if self.labels is None else _count_of(self.labels, weights),
             skce=None if calibration is None else calibration.skce,
             ckce=None if calibration is None else calibration.ckce,
             null_ckce=None if calibration is None else calibration.null_ckce,
@@ -387,16 +385,22 @@ class _Test:
         return row_test(basis, projections.outcomes[0], some, self.reported).largest
 
 
-def _clusters(groups: ArrayLike, n: int) -> NDArray[np.intp]:
+def _clusters(groups: ArrayLike, n: int, weights: Array | None) -> NDArray[np.intp]:
     """Return the cluster (n,) of each row."""
     labels = check_labels(groups, "groups", n)
-    count = int(labels.max()) + 1
+    count = _count_of(labels, weights)
     if count < _LEAST_CLUSTERS:
+        rows = "" if weights is None else " in rows of positive weight"
         raise ValueError(
-            f"groups has {count} different labels; at least {_LEAST_CLUSTERS} are needed: with fewer "
-            "clusters the test rejects right models too often"
+            f"groups has {count} different labels{rows}; at least {_LEAST_CLUSTERS} are needed: the "
+            "error rate of the test with fewer clusters is not known"
         )
     return labels
+
+
+def _count_of(labels: NDArray[np.intp], weights: Array | None) -> int:
+    """Return the number of clusters with a row of positive weight."""
+    return len(np.unique(labels if weights is None else labels[weights > 0]))
 
 
 def _limit(

@@ -27,6 +27,7 @@ __all__ = ["ClusterSigns", "Projections", "project"]
 
 _FARTHEST = 1e300  # largest standardised outcome: its logarithm is finite
 _ROUNDING = 1e-10  # of mean squared residuals in single precision, for features of the order of 1
+_EQUAL = 1e-5  # relative difference of squared residuals of equal outcomes, in single precision
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -71,7 +72,8 @@ class Projections:
         Weighted mean over rows of ``|e_i|^2`` for each kind: the squared distance of outcomes from the
         expectation.
     dispersion : ndarray (f, B + 1)
-        ``spread`` minus its expectation under a right model.
+        ``spread`` minus its expectation under a right model; with signs of clusters the mean over rows of
+        the signed rank, -1/2 to 1/2, of the observed ``|e_i|^2`` among those simulated for the row.
     noise : ndarray (B + 1,)
         ``sum_i S_ii |e_i|^2`` of the first kind: the part of its mean squared CCE that is noise.
     signal_factor : float
@@ -180,7 +182,9 @@ def project(
             residuals[rows] = by_kind[0][:, 0]
         if signs is not None:
             flips = signs.of_rows(rows)
-            above = spreads[:, :, 0] - spreads[:, :, 1:].mean(axis=2)
+            above = np.stack([_centred_ranks(one) for one in squares])
+            if weights is not None:
+                above *= w
             flipped, some = np.einsum("ki,ib->kb", above, flips), np.full(data_sets, some[0])
             by_kind = [features[:, :1] * flips[:, :, None] for features in by_kind]
         sums = np.stack([spreads.sum(axis=1), flipped])
@@ -241,3 +245,11 @@ def project(
         extreme if signs is None else None,
         residuals,
     )
+
+
+def _centred_ranks(squares: Array) -> Array:
+    """Return the mid-ranks (m,), -1/2 to 1/2, of the first of the values (m, B + 1) among the others."""
+    observed, others = squares[:, :1], squares[:, 1:]
+    tie = _EQUAL * others.mean(axis=1, keepdims=True) + _ROUNDING
+    above = (observed > others + tie).mean(axis=1)
+    return np.asarray((above - (others > observed + tie).mean(axis=1)) / 2)
