@@ -70,8 +70,9 @@ _LEAST_LANDMARKS = 40
 _WORK = (
     1.2e12  # largest number of operations of the products, unless the fewest landmarks need more
 )
-# Smallest numbers of clusters, and of rows of a test of relevance: simulations of sizes began there.
-_LEAST_CLUSTERS = 10
+# Smallest numbers with which simulations show the error rates (docs/theory.md): of clusters, also with
+# p-values at points, and of rows of a test of relevance.
+_LEAST_CLUSTERS, _LEAST_CLUSTERS_AT_POINTS = 10, 25
 _LEAST_ROWS = 20
 _STAGE = 4.0  # divided by alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
@@ -141,8 +142,8 @@ def congruence_test(
     delta : float, optional
         With ``null="relevant"``: the largest negligible CCE (root mean square over the rows).
     groups : array_like (n,), optional
-        Labels of clusters of dependent rows, such as patients with several visits; at least 10 clusters.
-        Each cluster gets random signs (a wild bootstrap), which is approximate.
+        Labels of clusters of dependent rows, such as patients with several visits; at least 10 clusters,
+        with ``at`` 25. Each cluster gets random signs (a wild bootstrap), which is approximate.
     alpha : float, optional
         For many tests of which most will not reject: ``4 / alpha`` data sets are simulated first, and the
         test ends there if its p-value is above ``3 * alpha``. The p-value stays valid.
@@ -224,7 +225,7 @@ def congruence_test(
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y, x=x)
     simulations = check_simulations(simulations)
     check_choice(statistic, "statistic", ("mean", "max"))
-    labels = None if groups is None else _clusters(groups, len(y), row_weights)
+    labels = None if groups is None else _clusters(groups, len(y), row_weights, at_points=at is not None)
     delta = _limit(null, delta, len(y), statistic, groups, alpha)
     x_kernel, y_kernel, lam = _resolved_arguments(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
@@ -385,15 +386,22 @@ class _Test:
         return row_test(basis, projections.outcomes[0], some, self.reported).largest
 
 
-def _clusters(groups: ArrayLike, n: int, weights: Array | None) -> NDArray[np.intp]:
+def _clusters(
+    groups: ArrayLike, n: int, weights: Array | None, *, at_points: bool
+) -> NDArray[np.intp]:
     """Return the cluster (n,) of each row."""
     labels = check_labels(groups, "groups", n)
     count = _count_of(labels, weights)
-    if count < _LEAST_CLUSTERS:
+    least = _LEAST_CLUSTERS_AT_POINTS if at_points else _LEAST_CLUSTERS
+    if count < least:
         rows = "" if weights is None else " in rows of positive weight"
+        reason = (
+            "for p-values at points: with fewer clusters, adjusted ones reject right models too often"
+            if at_points
+            else "because simulations of the test began there"
+        )
         raise ValueError(
-            f"groups has {count} different labels{rows}; at least {_LEAST_CLUSTERS} are needed: the "
-            "error rate of the test with fewer clusters is not known"
+            f"groups has {count} different labels{rows}; at least {least} are needed {reason}"
         )
     return labels
 

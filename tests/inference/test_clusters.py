@@ -120,6 +120,13 @@ def test_rows_without_weight_are_no_clusters(rng):
         fm.congruence_test(x, y, prediction, groups=groups, weights=(groups < 8) * 1.0)
 
 
+def test_points_need_more_clusters(rng):
+    x, y, prediction, groups = dependent(rng, 24)
+    assert fm.congruence_test(x, y, prediction, groups=groups).rows is None
+    with pytest.raises(ValueError, match="24 different labels; at least 25 .* p-values at points"):
+        fm.congruence_test(x, y, prediction, groups=groups, at=[0.0])
+
+
 def test_clusters_see_a_wrong_model_and_say_that_they_are_approximate(rng):
     x, y, prediction, groups = dependent(rng)
     labels = np.array([f"patient {one}" for one in groups], dtype=object)
