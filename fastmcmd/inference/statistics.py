@@ -41,12 +41,12 @@ class ClusterSigns:
     ----------
     labels : ndarray (n,) of int
         The cluster of each row, from 0.
-    signs : ndarray (G, B + 1) of int8
-        1 or -1; those of the first data set, the observed one, are 1.
+    signs : ndarray (G, B + 1)
+        1 or -1, or the six values of Webb; those of the first data set, the observed one, are 1.
     """
 
     labels: NDArray[np.intp]
-    signs: NDArray[np.int8]
+    signs: NDArray[np.int8] | Single
 
     @staticmethod
     def random(labels: NDArray[np.intp], data_sets: int, rng: np.random.Generator) -> ClusterSigns:
@@ -54,6 +54,21 @@ class ClusterSigns:
         signs = rng.integers(0, 2, (int(labels.max()) + 1, data_sets), dtype=np.int8) * 2 - 1
         signs[:, 0] = 1
         return ClusterSigns(labels, signs.astype(np.int8))
+
+    @staticmethod
+    def six_point(
+        labels: NDArray[np.intp], data_sets: int, rng: np.random.Generator
+    ) -> ClusterSigns:
+        """Return random values of +-sqrt(1/2), +-1 and +-sqrt(3/2).
+
+        Their squares vary, so a sum of few clusters has larger p-values than with signs. Source: Webb,
+        *Reworking wild bootstrap-based inference for clustered errors* (Canadian Journal of Economics,
+        2023).
+        """
+        signs = ClusterSigns.random(labels, data_sets, rng).signs
+        sizes = rng.choice(np.sqrt(np.array([0.5, 1.0, 1.5], dtype=np.float32)), signs.shape)
+        sizes[:, 0] = 1
+        return ClusterSigns(labels, np.asarray(signs * sizes, dtype=np.float32))
 
     def of_rows(self, rows: slice) -> Single:
         """Return the signs (m, B + 1) for some rows."""
@@ -249,7 +264,7 @@ def project(
 
 def _centred_ranks(squares: Array) -> Array:
     """Return the mid-ranks (m,), -1/2 to 1/2, of the first of the values (m, B + 1) among the others."""
-    observed, others = squares[:, :1], squares[:, 1:]
-    tie = _EQUAL * others.mean(axis=1, keepdims=True) + _ROUNDING
-    above = (observed > others + tie).mean(axis=1)
-    return np.asarray((above - (others > observed + tie).mean(axis=1)) / 2)
+    observed, simulated = squares[:, :1], squares[:, 1:]
+    tie = _EQUAL * simulated.mean(axis=1, keepdims=True) + _ROUNDING
+    above = (observed > simulated + tie).mean(axis=1)
+    return np.asarray((above - (simulated > observed + tie).mean(axis=1)) / 2)

@@ -120,11 +120,21 @@ def test_rows_without_weight_are_no_clusters(rng):
         fm.congruence_test(x, y, prediction, groups=groups, weights=(groups < 8) * 1.0)
 
 
-def test_points_need_more_clusters(rng):
-    x, y, prediction, groups = dependent(rng, 24)
-    assert fm.congruence_test(x, y, prediction, groups=groups).rows is None
-    with pytest.raises(ValueError, match="24 different labels; at least 25 .* p-values at points"):
-        fm.congruence_test(x, y, prediction, groups=groups, at=[0.0])
+@pytest.mark.parametrize("statistic", ["mean", "max"])
+def test_points_have_values_of_six_sizes(rng, statistic):
+    """The CCE at points does not depend on them, and few clusters do not reach a small p-value."""
+    x, y, prediction, groups = dependent(rng, 12)
+    at = np.linspace(-2, 2, 5)
+    options = {"at": at, "statistic": statistic, "simulations": 99}
+    test = fm.congruence_test(x, y, prediction, groups=groups, **options)
+    plain = fm.congruence_test(x, y, prediction, **options)
+    np.testing.assert_allclose(test.rows.values, plain.rows.values, rtol=1e-4)
+    values = ClusterSigns.six_point(groups, 20_000, rng).signs.astype(float)
+    assert (values[:, 0] == 1).all()
+    sizes, counts = np.unique(np.round(values[:, 1:] ** 2, 6), return_counts=True)
+    np.testing.assert_array_equal(sizes, [0.5, 1, 1.5])
+    np.testing.assert_allclose(counts / counts.sum(), 1 / 3, atol=0.01)
+    assert abs(values[:, 1:].mean()) < 0.01
 
 
 def test_clusters_see_a_wrong_model_and_say_that_they_are_approximate(rng):
