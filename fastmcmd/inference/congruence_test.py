@@ -54,7 +54,7 @@ from fastmcmd.inference.outcome_features import (
 from fastmcmd.inference.relevance import excess_of
 from fastmcmd.inference.row_test import row_test
 from fastmcmd.inference.smoother import Basis, Smoother
-from fastmcmd.inference.statistics import ClusterSigns, Projections, project
+from fastmcmd.inference.statistics import ClusterSigns, project
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.predictive import Categorical, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
@@ -70,10 +70,8 @@ _LEAST_LANDMARKS = 40
 _WORK = (
     1.2e12  # largest number of operations of the products, unless the fewest landmarks need more
 )
-_LEAST_CLUSTERS = (
-    20  # with fewer, right models are rejected in 10 to 12 % of samples (docs/theory.md)
-)
-# Smallest number of rows of a test of relevance: simulations of its size began there.
+# Smallest numbers of clusters, and of rows of a test of relevance: simulations of sizes began there.
+_LEAST_CLUSTERS = 10
 _LEAST_ROWS = 20
 _STAGE = 4.0  # divided by alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
@@ -143,7 +141,7 @@ def congruence_test(
     delta : float, optional
         With ``null="relevant"``: the largest negligible CCE (root mean square over the rows).
     groups : array_like (n,), optional
-        Labels of clusters of dependent rows, such as patients with several visits; at least 20 clusters.
+        Labels of clusters of dependent rows, such as patients with several visits; at least 10 clusters.
         Each cluster gets random signs (a wild bootstrap), which is approximate.
     alpha : float, optional
         For many tests of which most will not reject: ``4 / alpha`` data sets are simulated first, and the
@@ -226,7 +224,7 @@ def congruence_test(
     predictive = as_predictive(prediction, len(y), y.shape[1], y=y, x=x)
     simulations = check_simulations(simulations)
     check_choice(statistic, "statistic", ("mean", "max"))
-    labels = None if groups is None else _clusters(groups, len(y))
+    labels = None if groups is None else _clusters(groups, len(y), row_weights)
     delta = _limit(null, delta, len(y), statistic, groups, alpha)
     x_kernel, y_kernel, lam = _resolved_arguments(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
@@ -315,13 +313,21 @@ class _Test:
                 chunk=plan.chunk,
                 threads=plan.threads,
             )
+            at_points = projections.outcomes[0]
+            if self.labels is not None and (self.points is not None or self.statistic == "max"):
+                # Few clusters lie near a point. With signs, the adjusted p-values were too small.
+                signs = ClusterSigns.six_point(self.labels, simulations + 1, rng)
+                at_points = project(
+                    outcomes, kinds[:1], basis, inputs, energy, line, weights=weights, signs=signs,
+                    chunk=plan.chunk, threads=plan.threads,
+                ).outcomes[0]  # fmt: skip
         misfit = energy @ squared_norms(projections, 0)
         names, values = statistics_of(projections, kinds, basis, self.lams)
         rows = None
         if self.points is not None:
-            rows = row_test(basis, projections.outcomes[0], self.points, self.reported)
+            rows = row_test(basis, at_points, self.points, self.reported)
         if self.statistic == "max":
-            largest = self._largest(basis, projections)
+            largest = self._largest(basis, at_points)
             names = [(kinds[0].name, "largest row"), *names[-1:]]
             values = np.stack([largest, values[-1]])
         scores = scores_of(values)
@@ -352,7 +358,7 @@ class _Test:
             null="relevant" if relevant else "right",
             delta=self.delta,
             lower_bound=None if bound is None else float(np.sqrt(max(bound, 0.0))),
-            clusters=0 if signs is None else len(signs.signs),
+            clusters=0 if self.labels is None else _count_of(self.labels, weights),
             skce=None if calibration is None else calibration.skce,
             ckce=None if calibration is None else calibration.ckce,
             null_ckce=None if calibration is None else calibration.null_ckce,
@@ -379,24 +385,30 @@ class _Test:
             self.memory, size, kinds, landmarks, _LEAST_LANDMARKS, get_num_threads()
         )
 
-    def _largest(self, basis: Basis, projections: Projections) -> Array:
+    def _largest(self, basis: Basis, projection: NDArray[np.float32]) -> Array:
         """Return the largest deviation of any row, of at most 2,000, in each data set."""
         some = self.inputs if self.weights is None else self.inputs[self.weights > 0]
         if len(some) > _MOST_POINTS:
             some = some[np.sort(self.rng.choice(len(some), _MOST_POINTS, replace=False))]
-        return row_test(basis, projections.outcomes[0], some, self.reported).largest
+        return row_test(basis, projection, some, self.reported).largest
 
 
-def _clusters(groups: ArrayLike, n: int) -> NDArray[np.intp]:
+def _clusters(groups: ArrayLike, n: int, weights: Array | None) -> NDArray[np.intp]:
     """Return the cluster (n,) of each row."""
     labels = check_labels(groups, "groups", n)
-    count = int(labels.max()) + 1
+    count = _count_of(labels, weights)
     if count < _LEAST_CLUSTERS:
+        rows = "" if weights is None else " in rows of positive weight"
         raise ValueError(
-            f"groups has {count} different labels; at least {_LEAST_CLUSTERS} are needed: with fewer "
-            "clusters the test rejects right models too often"
+            f"groups has {count} different labels{rows}; at least {_LEAST_CLUSTERS} are needed: the "
+            "error rate of the test with fewer clusters is not known"
         )
     return labels
+
+
+def _count_of(labels: NDArray[np.intp], weights: Array | None) -> int:
+    """Return the number of clusters with a row of positive weight."""
+    return len(np.unique(labels if weights is None else labels[weights > 0]))
 
 
 def _limit(

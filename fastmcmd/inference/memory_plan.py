@@ -120,6 +120,9 @@ class MemoryPlan:
         # Each thread holds the sums of a block and of a chunk, and two more blocks wait to be added.
         sweep = (3 + 5 * self.threads) * sums
         sweep += self.threads * (block + self.chunk * outcomes * cell)
+        if size.clusters and size.points:
+            sweep += sums  # a second sweep, beside the sums of the first
+            total += 12 * size.clusters * size.data_sets
         after = 2 * sums + 4 * m * size.data_sets * first + 48 * size.points * size.data_sets
         if size.relevance:
             after += 4 * SIGNS * first * (2 * ROWS + 2 * m)

@@ -27,6 +27,7 @@ __all__ = ["ClusterSigns", "Projections", "project"]
 
 _FARTHEST = 1e300  # largest standardised outcome: its logarithm is finite
 _ROUNDING = 1e-10  # of mean squared residuals in single precision, for features of the order of 1
+_EQUAL = 1e-5  # relative difference of squared residuals of equal outcomes, in single precision
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -40,12 +41,12 @@ class ClusterSigns:
     ----------
     labels : ndarray (n,) of int
         The cluster of each row, from 0.
-    signs : ndarray (G, B + 1) of int8
-        1 or -1; those of the first data set, the observed one, are 1.
+    signs : ndarray (G, B + 1)
+        1 or -1, or the six values of Webb; those of the first data set, the observed one, are 1.
     """
 
     labels: NDArray[np.intp]
-    signs: NDArray[np.int8]
+    signs: NDArray[np.int8] | Single
 
     @staticmethod
     def random(labels: NDArray[np.intp], data_sets: int, rng: np.random.Generator) -> ClusterSigns:
@@ -53,6 +54,21 @@ class ClusterSigns:
         signs = rng.integers(0, 2, (int(labels.max()) + 1, data_sets), dtype=np.int8) * 2 - 1
         signs[:, 0] = 1
         return ClusterSigns(labels, signs.astype(np.int8))
+
+    @staticmethod
+    def six_point(
+        labels: NDArray[np.intp], data_sets: int, rng: np.random.Generator
+    ) -> ClusterSigns:
+        """Return random values of +-sqrt(1/2), +-1 and +-sqrt(3/2).
+
+        Their squares vary, so a sum of few clusters has larger p-values than with signs. Source: Webb,
+        *Reworking wild bootstrap-based inference for clustered errors* (Canadian Journal of Economics,
+        2023).
+        """
+        signs = ClusterSigns.random(labels, data_sets, rng).signs
+        sizes = rng.choice(np.sqrt(np.array([0.5, 1.0, 1.5], dtype=np.float32)), signs.shape)
+        sizes[:, 0] = 1
+        return ClusterSigns(labels, np.asarray(signs * sizes, dtype=np.float32))
 
     def of_rows(self, rows: slice) -> Single:
         """Return the signs (m, B + 1) for some rows."""
@@ -71,7 +87,8 @@ class Projections:
         Weighted mean over rows of ``|e_i|^2`` for each kind: the squared distance of outcomes from the
         expectation.
     dispersion : ndarray (f, B + 1)
-        ``spread`` minus its expectation under a right model.
+        ``spread`` minus its expectation under a right model; with signs of clusters the mean over rows of
+        the signed rank, -1/2 to 1/2, of the observed ``|e_i|^2`` among those simulated for the row.
     noise : ndarray (B + 1,)
         ``sum_i S_ii |e_i|^2`` of the first kind: the part of its mean squared CCE that is noise.
     signal_factor : float
@@ -180,7 +197,9 @@ def project(
             residuals[rows] = by_kind[0][:, 0]
         if signs is not None:
             flips = signs.of_rows(rows)
-            above = spreads[:, :, 0] - spreads[:, :, 1:].mean(axis=2)
+            above = np.stack([_centred_ranks(one) for one in squares])
+            if weights is not None:
+                above *= w
             flipped, some = np.einsum("ki,ib->kb", above, flips), np.full(data_sets, some[0])
             by_kind = [features[:, :1] * flips[:, :, None] for features in by_kind]
         sums = np.stack([spreads.sum(axis=1), flipped])
@@ -241,3 +260,11 @@ def project(
         extreme if signs is None else None,
         residuals,
     )
+
+
+def _centred_ranks(squares: Array) -> Array:
+    """Return the mid-ranks (m,), -1/2 to 1/2, of the first of the values (m, B + 1) among the others."""
+    observed, simulated = squares[:, :1], squares[:, 1:]
+    tie = _EQUAL * simulated.mean(axis=1, keepdims=True) + _ROUNDING
+    above = (observed > simulated + tie).mean(axis=1)
+    return np.asarray((above - (simulated > observed + tie).mean(axis=1)) / 2)

@@ -1,7 +1,11 @@
 """Exact tests of dependent rows, and of many tests: signs of clusters, stages that end early."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+import scipy.stats
 from builders import noisy_sine
 
 import fastmcmd as fm
@@ -11,6 +15,10 @@ from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.outcome_features import BlockOutcomes, landmark_features
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.inference.statistics import ClusterSigns, project
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "simulations"))
+
+import clusters as simulation
 
 
 def dependent(rng, clusters=40, rows=10):
@@ -36,7 +44,8 @@ def test_signed_residuals_by_their_definition(rng):
     e = features - features.mean(axis=1, keepdims=True)
     root = np.sqrt((count + 1) / count)
     g = basis.coordinates(x)
-    above = np.square(e[:, 0]).sum(axis=1) - np.square(e[:, 1:]).sum(axis=2).mean(axis=1)
+    ranks = scipy.stats.rankdata(np.square(e).sum(axis=2), axis=1)[:, 0]  # from 1 to B + 1
+    above = (ranks - 1 - count / 2) / count
     for b in range(count + 1):
         w = signs.signs[np.arange(n) // 3, b]
         np.testing.assert_allclose(
@@ -60,6 +69,74 @@ def test_dependent_rows_need_their_clusters():
     assert sum(clustered) <= 4
 
 
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 1.5, 60)])
+def test_ranks_of_equal_outcomes_are_in_the_middle(rng, weights):
+    """Counts tie with simulated ones; an outcome that all data sets share has no dispersion."""
+    n, count = 60, 39
+    y = rng.poisson(1.5, n).astype(float)[:, None]
+    rates = np.where(np.arange(n) < 3, 1e-12, 1.5)
+    y[:3] = 0
+    outcomes = exchangeable_outcomes(y, fm.Poisson(rates), count, 0)
+    kinds = [landmark_features(fm.RBF(0.5), outcomes.block(0), rng, "y")]
+    x = rng.standard_normal((n, 1))
+    basis = Smoother.of(fm.RBF(0.5), x, n).basis(x)
+    signs = ClusterSigns.random(np.arange(n), count + 1, rng)
+    projection = project(
+        outcomes, kinds, basis, x, basis.energy(0.01), Progress(False, 0.0), signs=signs,
+        weights=weights,
+    )  # fmt: skip
+    values = outcomes.block(0)[:, :, 0]
+    kernel = np.stack([fm.RBF(0.5)(row) for row in values])  # with equal rows for equal outcomes
+    distance = 1 - 2 * kernel.mean(axis=2) + kernel.mean(axis=(1, 2))[:, None]
+    ranks = scipy.stats.rankdata(distance.round(6), axis=1)[:, 0]
+    above = (ranks - 1 - count / 2) / count * (1 if weights is None else weights)
+    assert not above[:3].any()
+    expected = (signs.signs * above[:, None]).mean(axis=0)
+    np.testing.assert_allclose(projection.dispersion[0], expected, atol=1e-6)
+
+
+def test_dispersion_of_few_clusters_does_not_reject_too_often():
+    """Squared residuals are skewed: without ranks, 9 of these 60 p-values were at most .05."""
+    rejections = 0
+    for run in range(60):
+        rng = np.random.default_rng([0, run])
+        groups = np.repeat(np.arange(10), 4)
+        x, y, prediction = simulation.problem("skewed, x by cluster", groups, 0.8, rng)
+        test = fm.congruence_test(
+            x, y, prediction, y_kernel=fm.RBF(0.5), lam=0.1, simulations=39, groups=groups,
+            random_state=run,
+        )  # fmt: skip
+        rejections += any(
+            one.p_value <= 0.05 for one in test.evidence if one.statistic == "dispersion"
+        )
+    assert rejections <= 6
+
+
+def test_rows_without_weight_are_no_clusters(rng):
+    x, y, prediction, groups = dependent(rng)
+    test = fm.congruence_test(x, y, prediction, groups=groups, weights=(groups < 15) * 1.0)
+    assert test.clusters == 15
+    with pytest.raises(ValueError, match="8 different labels in rows of positive weight"):
+        fm.congruence_test(x, y, prediction, groups=groups, weights=(groups < 8) * 1.0)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "max"])
+def test_points_have_values_of_six_sizes(rng, statistic):
+    """The CCE at points does not depend on them, and few clusters do not reach a small p-value."""
+    x, y, prediction, groups = dependent(rng, 12)
+    at = np.linspace(-2, 2, 5)
+    options = {"at": at, "statistic": statistic, "simulations": 99}
+    test = fm.congruence_test(x, y, prediction, groups=groups, **options)
+    plain = fm.congruence_test(x, y, prediction, **options)
+    np.testing.assert_allclose(test.rows.values, plain.rows.values, rtol=1e-4)
+    values = ClusterSigns.six_point(groups, 20_000, rng).signs.astype(float)
+    assert (values[:, 0] == 1).all()
+    sizes, counts = np.unique(np.round(values[:, 1:] ** 2, 6), return_counts=True)
+    np.testing.assert_array_equal(sizes, [0.5, 1, 1.5])
+    np.testing.assert_allclose(counts / counts.sum(), 1 / 3, atol=0.01)
+    assert abs(values[:, 1:].mean()) < 0.01
+
+
 def test_clusters_see_a_wrong_model_and_say_that_they_are_approximate(rng):
     x, y, prediction, groups = dependent(rng)
     labels = np.array([f"patient {one}" for one in groups], dtype=object)
@@ -78,7 +155,7 @@ def test_clusters_see_a_wrong_model_and_say_that_they_are_approximate(rng):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (np.arange(400) % 5, "groups has 5 different labels; at least 20"),
+        (np.arange(400) % 5, "groups has 5 different labels; at least 10"),
         (np.arange(7), "groups"),
         (np.zeros((400, 2)), "groups has shape"),
         (

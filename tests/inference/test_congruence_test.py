@@ -115,6 +115,17 @@ def test_p_values_of_right_models_are_not_too_small(kind):
     assert values.mean() < 0.65 or kind in ("Poisson", "classes")  # ties make these conservative
 
 
+@pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws"])
+def test_p_values_of_right_models_at_points_are_not_too_small(kind):
+    """At 5 points: each alone, and the smallest adjusted one; the larger samples are in docs/theory.md."""
+    alone, adjusted = simulation.point_p_values(
+        kind, 100, 60, 5, simulations=39, at=np.linspace(-2, 2, 5)
+    )
+    assert 0.04 <= (alone <= 0.1).mean() <= 0.16
+    assert (alone.min(axis=1) <= 0.1).mean() >= 0.2  # unadjusted: beyond what the next line allows
+    assert (adjusted.min(axis=1) <= 0.1).mean() <= 0.19
+
+
 def test_draws_tested_against_their_own_mean_would_fail():
     """The exchange preserves the size: with 5 new draws the test rejects far too often."""
 

@@ -2,10 +2,13 @@
 
     python tests/simulations/congruence_test.py size --runs 1000
     python tests/simulations/congruence_test.py size --runs 1000 --weighted
+    python tests/simulations/congruence_test.py points --runs 400
     python tests/simulations/congruence_test.py power --runs 200
 
 Size: right models of six kinds at n = 100 and 500; the share of p-values at most 0.05 is to be within
-[.03, .07], and they are to be uniform (Kolmogorov-Smirnov) up to their discreteness. Power: wrong models
+[.03, .07], and they are to be uniform (Kolmogorov-Smirnov) up to their discreteness. Points: p-values at
+21 inputs, `at=`; their mean share is to be within [.03, .07], and at most 5 % of the samples, up to two
+standard errors, may have an adjusted p-value of at most 0.05 anywhere. Power: wrong models
 at n = 500, beside the calibration test SKCE, a Kolmogorov-Smirnov test of the PIT and the
 conditional-moment test, all by simulation from the model under the same B.
 """
@@ -25,6 +28,7 @@ import fastmcmd as fm
 Array = Any
 SIMULATIONS = 99
 N_POWER = 500
+POINTS = np.linspace(-2, 2, 21)  # of `at`
 
 
 def right_models(n: int, rng: np.random.Generator) -> dict[str, Callable[[], tuple[Any, Any, Any]]]:
@@ -103,6 +107,40 @@ def size(runs: int, weighted: bool = False) -> None:
             ks = scipy.stats.kstest(values - jitter, "uniform").pvalue
             share = [(values <= level).mean() for level in (0.05, 0.1)]
             print(f"{kind:20} {n:5d} {share[0]:8.3f} {share[1]:8.3f} {ks:8.3f}", flush=True)
+
+
+def point_p_values(
+    kind: str, n: int, runs: int, seed: int = 0, **options: Any
+) -> tuple[Array, Array]:
+    """Return p-values (runs, 21) of right models at points, alone and adjusted for all points."""
+    alone, adjusted = [], []
+    settings = {"simulations": SIMULATIONS, "at": POINTS, **options}
+    for run in range(runs):
+        rng = np.random.default_rng([seed, run, n])
+        x, y, prediction = right_models(n, rng)[kind]()
+        rows = fm.congruence_test(x, y, prediction, random_state=[seed, run], **settings).rows
+        assert rows is not None
+        alone.append(rows.p_values)
+        adjusted.append(rows.adjusted)
+    return np.array(alone), np.array(adjusted)
+
+
+def points(runs: int, kinds: list[str], seed: int = 21) -> None:
+    """Print the shares of rejections of right models at points."""
+    print(
+        f"{'kind':20} {'n':>5} {'mean':>8} {'least':>8} {'largest':>8} {'family':>8}"
+        f" {'family .10':>11}   ({runs} runs, B = {SIMULATIONS}, {len(POINTS)} points)"
+    )
+    for kind in kinds:
+        for n in (100, 500):
+            alone, adjusted = point_p_values(kind, n, runs, seed)
+            share = (alone <= 0.05).mean(axis=0)
+            family = [(adjusted.min(axis=1) <= level).mean() for level in (0.05, 0.1)]
+            print(
+                f"{kind:20} {n:5d} {share.mean():8.3f} {share.min():8.3f} {share.max():8.3f}"
+                f" {family[0]:8.3f} {family[1]:11.3f}",
+                flush=True,
+            )
 
 
 def wrong_models(rng: np.random.Generator) -> dict[str, tuple[Any, Any, Any, Any]]:
@@ -194,12 +232,17 @@ def power(runs: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["size", "power"])
+    parser.add_argument("what", choices=["size", "points", "power"])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--weighted", action="store_true", help="with size: rows have weights")
+    parser.add_argument(
+        "--kinds", nargs="+", default=["Gaussian", "Poisson", "draws"], help="with points"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.what == "size":
         size(arguments.runs, arguments.weighted)
+    elif arguments.what == "points":
+        points(arguments.runs, arguments.kinds)
     else:
         power(arguments.runs)
