@@ -40,6 +40,12 @@ def targets_x86() -> bool:
     return sysconfig.get_platform().endswith(("x86_64", "amd64"))
 
 
+def runs_avx512() -> bool:
+    """Return whether this processor has AVX-512: a sanitized build without is not compiled for it."""
+    processor = Path("/proc/cpuinfo")
+    return not processor.exists() or "avx512vl" in processor.read_text()
+
+
 def enabled(name: str) -> bool:
     return os.environ.get(name, "") not in ("", "0")
 
@@ -57,8 +63,12 @@ class BuildCore(build_ext):
 
         # With sanitizers, GCC takes twice as long to optimise the bindings, and most loops are elsewhere.
         once = common + (["-O0"] if enabled("FASTMCMD_SANITIZE") and not msvc else [])
+        isas = list(GNU_FLAGS) if x86 else ["baseline"]
+        if enabled("FASTMCMD_SANITIZE") and x86 and not runs_avx512():
+            isas.remove("avx512")
+            macros.append(("FASTMCMD_WITHOUT_AVX512", "1"))
         jobs = [(source, self.build_temp, macros, once) for source in COMMON_SOURCES]
-        for isa in GNU_FLAGS if x86 else ["baseline"]:
+        for isa in isas:
             flags = MSVC_FLAGS[isa] if msvc else GNU_FLAGS[isa]
             if x86 and not msvc and isa == "baseline":
                 flags = GNU_X86_BASELINE

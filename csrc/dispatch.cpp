@@ -17,9 +17,11 @@ extern const isa_tables tables;
 namespace isa_avx2 {
 extern const isa_tables tables;
 }
+#ifndef FASTMCMD_WITHOUT_AVX512
 namespace isa_avx512 {
 extern const isa_tables tables;
 }
+#endif
 #endif
 
 namespace {
@@ -57,7 +59,7 @@ processor detect() {
 }
 bool has_baseline() { return detect().sse42; }
 bool has_avx2() { return detect().avx2; }
-bool has_avx512() { return detect().avx512; }
+[[maybe_unused]] bool has_avx512() { return detect().avx512; }
 
 #else
 
@@ -67,7 +69,7 @@ bool has_avx2() {
   return has_baseline() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
-bool has_avx512() {
+[[maybe_unused]] bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
@@ -80,7 +82,10 @@ std::vector<candidate> candidates() {
 #ifdef FASTMCMD_X86
   return {{&isa_baseline::tables, has_baseline()},
           {&isa_avx2::tables, has_avx2()},
-          {&isa_avx512::tables, has_avx512()}};
+#ifndef FASTMCMD_WITHOUT_AVX512
+          {&isa_avx512::tables, has_avx512()},
+#endif
+  };
 #else
   return {{&isa_baseline::tables, true}};
 #endif
