@@ -159,7 +159,7 @@ class Verdict(Notebook):
         return "; ".join(part for part in parts if part) + "."
 
     def _place(self) -> str:
-        log_mean = self._scale() == "log mean"
+        log_mean = self._log_mean
         overall = "" if self.overall is None else self.overall.in_words(log_mean)
         if self.where:
             worst = self.where[0]
@@ -217,8 +217,10 @@ class Verdict(Notebook):
             )
         return f"rescaling by input would mend {share} of it, but {remaining}"
 
-    def _scale(self) -> str:
-        return "" if self.diagnosis is None else self.diagnosis.scale
+    @property
+    def _log_mean(self) -> bool:
+        """Whether shifts are those of the logarithm of the mean."""
+        return self.diagnosis is not None and self.diagnosis.scale == "log mean"
 
     def __repr__(self) -> str:
         lines = [self.sentence, f"  {self.test.figures}, root mean square over the rows"]
@@ -229,8 +231,7 @@ class Verdict(Notebook):
 
     def table(self) -> str:
         """Return text with one line per region that is wrong beyond chance, without empty columns."""
-        by_factor = self._scale() == "log mean"
-        shift_title = "mean times" if by_factor else "shift needed"
+        shift_title = "mean times" if self._log_mean else "shift needed"
         rows = [
             ["region", "CCE", "if right", "p (Holm)", "rows", shift_title, "spread times", "shape"]
         ]
@@ -238,7 +239,7 @@ class Verdict(Notebook):
             rows.append(
                 [one.description, f"{one.cce:.3g}", f"{one.null_cce:.3g}", f"{one.p_adjusted:.3g}",
                  f"{one.rows:,}",
-                 _cell(np.exp(one.shift), ".3g") if by_factor else _cell(one.shift, "+.3g"),
+                 _cell(np.exp(one.shift), ".3g") if self._log_mean else _cell(one.shift, "+.3g"),
                  _cell(one.factor, ".3g"),
                  "wrong" if one.shape else ""]
             )  # fmt: skip

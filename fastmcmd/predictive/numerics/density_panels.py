@@ -331,6 +331,14 @@ def joined(edges: Sequence[Array], kinks: Array) -> Array:
     return values
 
 
+def _edges_of(
+    components: Sequence[Predictive], least: float
+) -> tuple[tuple[Array, ...], Array, Array]:
+    """Return ends of panels of each component, and the numbers (n,) beyond which are tails of ``least``."""
+    edges, lows, highs = zip(*(one.panel_edges(least) for one in components), strict=True)
+    return edges, np.min(lows, axis=0), np.max(highs, axis=0)
+
+
 def panel_quantiles(
     prediction: Predictive, components: Sequence[Predictive], levels: Array
 ) -> Array:
@@ -348,10 +356,7 @@ def panel_quantiles(
     least = min(float(levels.min()), 1 - float(levels.max())) / 2
     if not least > 0:
         return np.full((len(prediction), levels.shape[1]), np.nan)
-    edges, lows, highs = zip(
-        *(component.panel_edges(least) for component in components), strict=True
-    )
-    first, last = np.min(lows, axis=0), np.max(highs, axis=0)
+    edges, first, last = _edges_of(components, least)
     ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
     panels = DensityPanels.of(prediction, ends, _FOR_QUANTILES)
     return panels.quantiles(levels)
@@ -390,11 +395,10 @@ def panel_scores(
         Without levels, j is 0.
     """
     kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
-    edges, lows, highs = zip(*(one.panel_edges(_TAIL_LEVEL) for one in components), strict=True)
+    edges, first, last = _edges_of(components, _TAIL_LEVEL)
     ends = joined(edges, kinks)
     spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
     # Leave out tails whose squares do not matter; at their ends densities may have poles.
-    first, last = np.min(lows, axis=0), np.max(highs, axis=0)
     low, high = ends[:, 0], ends[:, -1]
     with np.errstate(over="ignore", invalid="ignore"):
         most = np.minimum(_NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first), _MOST_TAIL * spread)
@@ -408,8 +412,8 @@ def panel_scores(
     ends = np.clip(ends, first[:, None], last[:, None])
     least = np.inf if levels is None else min(float(levels[0, 0]), 1 - float(levels[0, -1]))
     panels = DensityPanels.of(prediction, ends, _FOR_SCORES, spread, least)
-    inside = np.clip(y, ends[:, 0], ends[:, -1])
-    scores = panels.scores(inside) + np.abs(y - inside)
+    nearest = np.clip(y, ends[:, 0], ends[:, -1])
+    scores = panels.scores(nearest) + np.abs(y - nearest)
     scores = np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
     return scores, np.empty((len(y), 0)) if levels is None else panels.quantiles(levels)
 
