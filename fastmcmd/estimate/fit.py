@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +33,7 @@ from fastmcmd.estimate.feature_form import (
 )
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_groups
-from fastmcmd.estimate.lowrank_form import fit_low_rank
+from fastmcmd.estimate.lowrank_form import LowRankForms
 from fastmcmd.estimate.memory_check import exceeding_budget
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
@@ -41,8 +43,9 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.result import Cause, Info
 from fastmcmd.rows import Rows
-from fastmcmd.solvers import solver_of
+from fastmcmd.solvers import LinearProblem, Solved, solver_of
 from fastmcmd.solvers.cholesky import LARGE_VALUES
+from fastmcmd.solvers.protocol import AnySolver, Solver
 
 __all__ = ["Fit", "fit"]
 
@@ -168,21 +171,15 @@ def fit(
         Intermediate numbers are not finite, or a factorisation failed.
     """
     task = Task(x_kernel, y_kernel, options, grid, stays)
-    work, solver = _Work(nature, task, progress, checkpoint), solver_of(options)
+    work, problem = _Work(nature, task, progress, checkpoint), None
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # `Result.of` raises for final values that are not finite.
-            low: list[LowRankFit | None] = []
-            for some, setting in low_rank_groups(nature, models, task):
-                low += fit_low_rank(nature, some, task, setting, progress, checkpoint)
-            for group, budget in work.groups(models, low):
-                pairs = list(group.values())
-                results = []
-                for problem in feature_problems(nature, pairs, task, budget):
-                    results.append(solver.solve(problem, progress, checkpoint))
-                    results[-1].operator.release()
-                work.add(group, feature_fits(nature, pairs, task, results), budget)
-                del problem, results  # frees the arrays of all models together
+            for step in chain(work.low_rank(models), work.groups(models)):
+                for solver, problem, state in step.problems():
+                    step.add(solver.solve(problem, progress, state))
+                problem = None  # frees their arrays before the next step begins
+                del step
     except np.linalg.LinAlgError as error:
         raise NumericalError(
             f"a factorisation failed ({error}): values of x_kernel {x_kernel!r} (up to "
@@ -195,8 +192,52 @@ def fit(
 _Group = dict[int, tuple[Sample, MeanFeatures]]
 
 
+class _Step(Protocol):
+    """Some models with the same form: `fit` solves their problems, one after the other."""
+
+    def problems(self) -> Iterator[tuple[AnySolver[Any, Any, Any], Any, Any]]:
+        """Yield each problem with its solver and the place where that saves its state."""
+
+    def add(self, result: Any) -> None:
+        """Take the result of the last problem."""
+
+
+class _FeatureStep:
+    """The problems of models in feature form that share a solve.
+
+    Attributes
+    ----------
+    results : list of Solved
+        The solutions so far.
+    """
+
+    def __init__(
+        self,
+        nature: Sample,
+        pairs: list[tuple[Sample, MeanFeatures]],
+        task: Task,
+        budget: Budget,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self._problems = feature_problems(nature, pairs, task, budget)
+        self._solver, self._checkpoint = solver_of(task.options), checkpoint
+        self.results: list[Solved] = []
+
+    def problems(self) -> Iterator[tuple[Solver, LinearProblem, Checkpoint | None]]:
+        """Yield the linear problems."""
+        for problem in self._problems:
+            yield self._solver, problem, self._checkpoint
+
+    def add(self, result: Solved) -> None:
+        """Take the solutions of the last problem."""
+        result.operator.release()
+        self.results.append(result)
+
+
 class _Work:
     """Fits of models against one sample of nature, with the models grouped by shared solves.
+
+    Its methods yield the steps whose problems are to be solved before the next step.
 
     Attributes
     ----------
@@ -212,24 +253,31 @@ class _Work:
         self._start_time = time.perf_counter()
         self.fits: dict[int, Fit] = {}
 
-    def groups(
-        self, models: list[Sample], forms: list[LowRankFit | None]
-    ) -> Iterator[tuple[_Group, Budget]]:
-        """Yield groups of models in feature form that share a solve; add the others with their forms.
+    def low_rank(self, models: list[Sample]) -> Iterator[_Step]:
+        """Yield the models for which the low-rank form is an option, and add those that it suits."""
+        start = 0
+        for some, setting in low_rank_groups(self._nature, models, self._task):
+            numbers, start = range(start, start + len(some)), start + len(some)
+            if setting is None:
+                continue
+            forms = LowRankForms(self._nature, some, self._task, setting, self._checkpoint)
+            yield forms
+            for number, model, low in zip(numbers, some, forms.fits, strict=True):
+                if low is not None:
+                    self._add(number, low, (len(self._nature), len(model)), 0)
 
-        ``forms`` holds the low-rank form of each model, or None if it takes another form.
-        """
+    def groups(self, models: list[Sample]) -> Iterator[_Step]:
+        """Yield the other models in groups that share a solve, and add them with their forms."""
         nature, task = self._nature, self._task
         group: _Group = {}
-        for number, (model, low) in enumerate(zip(models, forms, strict=True)):
-            if low is not None:
-                self._add(number, low, (len(nature), len(model)), 0)
+        for number, model in enumerate(models):
+            if number in self.fits:
                 continue
             if group and not self._fits(group, model):
                 yield from self._ready(group)
             budget = exceeding_budget(nature, model, task)
             if budget is not None:
-                self._last_resort(number, model, budget)
+                yield from self._last_resort(number, model, budget)
                 continue
             features = mean_features(nature, model, task)
             if features is None:
@@ -244,12 +292,6 @@ class _Work:
             group[number] = model, features
         if group:
             yield from self._ready(group)
-
-    def add(self, group: _Group, forms: list[PrimalFit], budget: Budget) -> None:
-        """Add the fits of a group."""
-        for number, form in zip(group, forms, strict=True):
-            sizes = len(self._nature.design), len(group[number][0].design)
-            self._add(number, form, sizes, budget.working)
 
     @cached_property
     def _least(self) -> int:
@@ -290,19 +332,26 @@ class _Work:
             for alone in more
         )
 
-    def _ready(self, group: _Group) -> Iterator[tuple[_Group, Budget]]:
-        """Yield a group with its budget, and empty it; a model too large alone takes another form."""
-        budget = budget_of(self._nature, list(group.values()), self._task)
-        if self._task.options.solver != "auto" or len(group) > 1 or budget.holds():
-            yield group, budget
+    def _ready(self, group: _Group) -> Iterator[_Step]:
+        """Yield a group, add its fits, and empty it; a model too large alone takes another form."""
+        nature, task, pairs = self._nature, self._task, list(group.values())
+        budget = budget_of(nature, pairs, task)
+        if task.options.solver != "auto" or len(group) > 1 or budget.holds():
+            step = _FeatureStep(nature, pairs, task, budget, self._checkpoint)
+            yield step
+            forms = feature_fits(nature, pairs, task, step.results)
+            for (number, (model, _)), form in zip(group.items(), forms, strict=True):
+                sizes = len(nature.design), len(model.design)
+                self._add(number, form, sizes, budget.working)
             group.clear()
             return
         ((number, (model, _)),) = group.items()
         group.clear()
-        self._last_resort(number, model, budget)
+        del pairs
+        yield from self._last_resort(number, model, budget)
 
-    def _last_resort(self, number: int, model: Sample, budget: Budget) -> None:
-        """Fit a model in low-rank form, which needs the least memory.
+    def _last_resort(self, number: int, model: Sample, budget: Budget) -> Iterator[_Step]:
+        """Yield a model for the low-rank form, which needs the least memory, and add its fit.
 
         Raises
         ------
@@ -310,19 +359,18 @@ class _Work:
             ``budget`` exceeds the limit, and the caller chose a solver, or landmarks would not reach
             ``tol``.
         """
-        low = None
-        if self._task.options.solver == "auto":
-            ((some, setting),) = low_rank_groups(
-                self._nature, [model], self._task, last_resort=True
-            )
-            (low,) = fit_low_rank(
-                self._nature, some, self._task, setting, self._progress, self._checkpoint
-            )
+        nature, task, low = self._nature, self._task, None
+        if task.options.solver == "auto":
+            ((some, setting),) = low_rank_groups(nature, [model], task, last_resort=True)
+            if setting is not None:
+                forms = LowRankForms(nature, some, task, setting, self._checkpoint)
+                yield forms
+                (low,) = forms.fits
         if low is None:
-            raise budget.shortage(*least_for([self._nature, model], self._task))
+            raise budget.shortage(*least_for([nature, model], task))
         for part in low.parts:
             part.notes.append("memory_limit is too small for cg: solved with landmarks")
-        self._add(number, low, (len(self._nature), len(model)), 0)
+        self._add(number, low, (len(nature), len(model)), 0)
 
     def _add(
         self,

@@ -102,11 +102,19 @@ class CandidateProblem:
     around their conditional mean, and the scatter's share in a residual falls with the root of the number
     of rows. Residuals from two halves of the rows separate the two parts: the part that does not scatter is
     common to both halves, so the mean of their products is the square of half that part.
+
+    Parameters
+    ----------
+    problem : PartProblem
+        The problem of all rows.
+    search : LandmarkSearch
+        Search among the candidates.
+    rhs : ndarray (m, c)
+        Right-hand sides of the candidates.
     """
 
-    def __init__(self, problem: PartProblem, search: LandmarkSearch, index: Index) -> None:
-        self.problem, self.search = problem, search
-        self._rhs = problem.stream.rhs(index)[0]
+    def __init__(self, problem: PartProblem, search: LandmarkSearch, rhs: Array) -> None:
+        self.problem, self.search, self._rhs = problem, search, rhs
         self._n = len(problem.stream)
 
     def errors(self, kind: str) -> Array:
@@ -206,7 +214,8 @@ class LandmarkChoice:
         weights = self._stream.weights
         weight = np.ones(len(index)) if weights is None else weights[index]
         search = self.search(self._stream.x[index], weight, most)
-        candidates = CandidateProblem(self._problem, search, index)
+        rhs, _ = self._stream.rhs(index)
+        candidates = CandidateProblem(self._problem, search, rhs)
         kinds: dict[int, CertificateKind] = dict.fromkeys(models, "rigorous")
         if setting.rank is not None:
             self._extend(search, most)

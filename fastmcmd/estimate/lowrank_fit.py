@@ -84,14 +84,20 @@ class LowRank:
             return [None] * problem.models
         features, kinds = first
         fixed, notes = has_own_landmarks or setting.rank is not None, choice.notes
-        work = _Certification(problem, kinds, Passes(problem, progress, state))
+        passes = Passes(problem, progress, state)
+        work = _Certification(problem, kinds, passes)
         best: tuple[float, LowRankPart, Array] | None = None
         for attempt in range(_ROUNDS):
             rank = min(setting.most, math.ceil(_GROWTH * features.rank))
             last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
             dtype, sizes = work.precision(features)
-            row_pass = work.passes.sums(features, dtype, sizes=sizes)
-            solutions, errors, has_residuals = work.certified(features, dtype, row_pass, last=last)
+            row_pass = passes.sums(features, dtype, sizes=sizes)
+            certified = work.by_trace(features, dtype, row_pass, last=last)
+            if certified.needs_all_residuals:
+                certified.add(passes.all_residuals(features, row_pass, certified.solutions))
+            elif certified.needs_residuals:
+                certified.add(passes.residuals(features, dtype, row_pass, certified.solutions))
+            errors = certified.errors
             worst = float(errors[sorted(kinds)].max())
             progress.certified(worst * setting.goal)
             if best is not None and worst >= best[0]:  # due to rounding: more landmarks do not help
@@ -100,19 +106,17 @@ class LowRank:
                 )
                 break
             part = LowRankPart(
-                features, solutions, problem.terms, dtype, len(problem.stream), work.passes.pass_count,
+                features, certified.solutions, problem.terms, dtype, len(problem.stream), passes.pass_count,
                 row_pass.sums.residual_trace / row_pass.sums.weight, notes, problem.stream.x,
-                (row_pass.residual_diagonal, row_pass.sizes), choice.searched, work.passes.whole_bytes,
+                (row_pass.residual_diagonal, row_pass.sizes), choice.searched, passes.whole_bytes,
             )  # fmt: skip
             best = worst, part, errors
             if worst <= 1.0 or last:
                 break
-            weights = problem.stream.weights
-            # With measured residuals coefficients are known: rows count by ``e(x, x) |B|^2``, too.
-            importance = importance_of(weights, row_pass.norms) if has_residuals else weights
             enlarged = choice.more(
-                features, row_pass.residual_diagonal, rank, importance, work.grid_residual
-            )
+                features, row_pass.residual_diagonal, rank, certified.importance(row_pass),
+                work.grid_residual,
+            )  # fmt: skip
             if enlarged.rank <= features.rank:
                 break
             notes.append(
@@ -129,6 +133,66 @@ class LowRank:
             else None
             for model in range(problem.models)
         ]
+
+
+@dataclass(eq=False)
+class _Certified:
+    """Certified solutions after a pass over the rows.
+
+    Attributes
+    ----------
+    problem : PartProblem
+        Rows and systems.
+    bounds : tuple of float
+        Largest residual diagonal, and norm of interpolation coefficients.
+    solutions : list of LowRankSolution
+        A solution for each term.
+    errors : ndarray (models,)
+        Error of each model relative to the goal.
+    sampled, late : set of int
+        Models that residuals certify, and those that they certify if that gives a smaller error.
+    certifies_all : bool
+        Whether the residuals are those of all rows.
+    """
+
+    problem: PartProblem
+    bounds: tuple[float, float]
+    solutions: list[LowRankSolution]
+    errors: Array
+    sampled: set[int]
+    late: set[int]
+    certifies_all: bool
+
+    @property
+    def needs_residuals(self) -> bool:
+        """Whether residuals of some or all rows have to be measured."""
+        return bool(self.sampled or self.late)
+
+    @property
+    def needs_all_residuals(self) -> bool:
+        """Whether residuals of all rows have to be measured."""
+        return self.certifies_all and self.needs_residuals
+
+    def importance(self, row_pass: Pass) -> Array | None:
+        """Return the importance (n,) of rows as further landmarks; None if all rows count alike.
+
+        With measured residuals coefficients are known: rows count by ``e(x, x) |B|^2``, too.
+        """
+        weights = self.problem.stream.weights
+        return importance_of(weights, row_pass.norms) if self.needs_residuals else weights
+
+    def add(self, others: list[LowRankSolution]) -> None:
+        """Take the solutions that residuals certify, for the models that they serve."""
+        problem = self.problem
+        better = problem.errors(others, *self.bounds)
+        improved = self.sampled | {
+            model for model in self.late if better[model] < self.errors[model]
+        }
+        self.solutions = [
+            other if term.model in improved else one
+            for term, one, other in zip(problem.terms, self.solutions, others, strict=True)
+        ]
+        self.errors = problem.errors(self.solutions, *self.bounds)
 
 
 class _Certification:
@@ -186,10 +250,10 @@ class _Certification:
         coarse = setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
         return FLOAT32 if coarse else EXACT
 
-    def certified(
+    def by_trace(
         self, features: KernelFeatures, dtype: DType, row_pass: Pass, *, last: bool
-    ) -> tuple[list[LowRankSolution], Array, bool]:
-        """Return solutions, each model's error relative to the goal, and whether residuals were measured.
+    ) -> _Certified:
+        """Return solutions with trace certificates, and the models whose residuals must be measured.
 
         ``last`` says that no pass with more landmarks follows: residuals are then measured for every model
         that misses the goal.
@@ -207,19 +271,7 @@ class _Certification:
         certifies_all = self._certifies_all(features)
         if certifies_all:  # nothing is sampled, and the trace certificate may be enough
             sampled = {model for model in sampled | late if errors[model] > 1.0}
-        if not sampled and not late:
-            return solutions, errors, False
-        if certifies_all:
-            residual_solutions = self.passes.all_residuals(features, row_pass, solutions)
-        else:
-            residual_solutions = self.passes.residuals(features, dtype, row_pass, solutions)
-        better = problem.errors(residual_solutions, *bounds)
-        improved = sampled | {model for model in late if better[model] < errors[model]}
-        solutions = [
-            other if term.model in improved else one
-            for term, one, other in zip(problem.terms, solutions, residual_solutions, strict=True)
-        ]
-        return solutions, problem.errors(solutions, *bounds), True
+        return _Certified(problem, bounds, solutions, errors, sampled, late, certifies_all)
 
     def _on_grid(self, features: KernelFeatures, dtype: DType, sizes: bool) -> tuple[float, float]:
         """Return the largest e(x, x), and norm of interpolation coefficients, on a grid of other points."""

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
-from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.checkpoint import Checkpoint, stages_of
+from fastmcmd.checkpoint import Checkpoint, Stages, stages_of
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
 from fastmcmd.embedding.pivots import Predicted, rows_to_add
@@ -26,7 +25,7 @@ from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 
-__all__ = ["POOL", "fit_low_rank"]
+__all__ = ["POOL", "LowRankForms"]
 
 
 POOL = 40000  # outputs of a sample from which pivots are chosen
@@ -49,15 +48,8 @@ class _Pending:
     extra: list[Array] = field(default_factory=list)
 
 
-def fit_low_rank(
-    nature: Sample,
-    models: list[Sample],
-    task: Task,
-    setting: LowRankSetting | None,
-    progress: Progress,
-    checkpoint: Checkpoint | None = None,
-) -> list[LowRankFit | None]:
-    """Return the fitted low-rank form of each model, or None if it cannot reach its goal.
+class LowRankForms:
+    """The low-rank form of models: problems, and the forms that follow from their solutions.
 
     Parameters
     ----------
@@ -67,42 +59,63 @@ def fit_low_rank(
         Models that share landmarks and passes; several must have the inputs and the regulariser of nature.
     task : Task
         Kernels, options and evaluation points.
-    setting : LowRankSetting or None
-        Goal for all parts of a model together, landmarks, memory; None if the form is not an option.
-    progress : Progress
-        Receives a report of each pass.
+    setting : LowRankSetting
+        Goal for all parts of a model together, landmarks, memory.
     checkpoint : Checkpoint, optional
         Where the sums of the passes are saved.
+
+    Attributes
+    ----------
+    fits : list of LowRankFit or None
+        The form of each model, or None if it cannot reach its goal.
     """
-    fits: list[LowRankFit | None] = [None] * len(models)
-    if setting is None:
-        return fits
-    pending = [
-        _Pending(number, (nature, model), task.feature_residual(nature.lam, model.lam))
-        for number, model in enumerate(models)
-    ]
-    for attempt in range(_ROUNDS):
-        if not pending:
-            break
-        work = _Round(pending, task, setting)
-        fits_of_round: list[tuple[_Pending, LowRankFit, list[RowStream]]] = []
-        parts: list[list[LowRankPart | None]] = []
-        for number, problem in enumerate(work.problems()):
-            stages = stages_of(checkpoint, f"low rank {attempt} {number}")
-            parts.append(LowRank(problem.setting.most).solve(problem, progress, stages))
-            if not any(parts[-1]):
+
+    def __init__(
+        self,
+        nature: Sample,
+        models: list[Sample],
+        task: Task,
+        setting: LowRankSetting,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self._task, self._setting, self._checkpoint = task, setting, checkpoint
+        self._pending = [
+            _Pending(number, (nature, model), task.feature_residual(nature.lam, model.lam))
+            for number, model in enumerate(models)
+        ]
+        self._parts: list[list[LowRankPart | None]] = []  # of the round: for each problem and model
+        self.fits: list[LowRankFit | None] = [None] * len(models)
+
+    def problems(self) -> Iterator[tuple[LowRank, PartProblem, Stages | None]]:
+        """Yield each problem with its solver and its place in the checkpoint.
+
+        Models that miss outputs go another round, whose features have these outputs.
+        """
+        for attempt in range(_ROUNDS):
+            if not self._pending:
                 break
-        else:
-            fits_of_round = list(work.fits(parts))
-        again = []
-        for one in pending:
-            fits[one.number] = None
-        for one, fit, streams in fits_of_round:
-            fits[one.number] = fit
-            if attempt + 1 < _ROUNDS and _lacking(one, fit, streams, task):
-                again.append(one)
-        pending = again
-    return fits
+            work = _Round(self._pending, self._task, self._setting)
+            self._parts = []
+            for number, problem in enumerate(work.problems()):
+                stages = stages_of(self._checkpoint, f"low rank {attempt} {number}")
+                yield LowRank(problem.setting.most), problem, stages
+                if not any(self._parts[-1]):
+                    fits_of_round = []
+                    break
+            else:
+                fits_of_round = list(work.fits(self._parts))
+            again = []
+            for one in self._pending:
+                self.fits[one.number] = None
+            for one, fit, streams in fits_of_round:
+                self.fits[one.number] = fit
+                if attempt + 1 < _ROUNDS and _lacking(one, fit, streams, self._task):
+                    again.append(one)
+            self._pending = again
+
+    def add(self, parts: list[LowRankPart | None]) -> None:
+        """Take the solutions of the last problem, one for each model."""
+        self._parts.append(parts)
 
 
 class _Round:

@@ -17,7 +17,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Stages, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
-from fastmcmd.estimate.row_stream import StackedRowStream, StreamState
+from fastmcmd.estimate.row_stream import RowBlock, StackedRowStream, StreamState
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.io.state import same_layout
@@ -255,57 +255,92 @@ class Passes:
         The rows are drawn by the norms of their right-hand sides. If many coefficients are much larger than
         these norms predict, a second pass samples other rows, drawn by the coefficients themselves.
         """
-        guesses = row_pass.norms.copy()
-        sampled, sample = self._sampled(features, dtype, row_pass, solutions, guesses, "")
-        if not sample.foresaw(guesses, row_pass.norms):
+        problem, total = self.problem, row_pass.sums.weight
+        at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
+        for again in (False, True):
             guesses = row_pass.norms.copy()
-            sampled, _ = self._sampled(features, dtype, row_pass, solutions, guesses, " again")
+            one = _ResidualPass(self, features, dtype, row_pass, at, " again" if again else "")
+            for block in problem.blocks(one.step, one.start):
+                one.add(block)
+            self.pass_count += 1
+            sampled = problem.certified(one.sample, one.sample.residual(), solutions, total)
+            if again or one.sample.foresaw(guesses, row_pass.norms):
+                break
         return sampled
 
-    def _sampled(
-        self,
-        features: KernelFeatures,
-        dtype: DType,
-        row_pass: Pass,
-        solutions: list[LowRankSolution],
-        guesses: NDArray[np.float32],
+
+class _ResidualPass:
+    """One pass over the coefficients of all rows, which sums up the residuals of a sample.
+
+    Parameters
+    ----------
+    passes : Passes
+        The problem, with the streams and the checkpoint of its passes.
+    features, dtype
+        Features at the landmarks, and the precision of the image.
+    row_pass : Pass
+        Its norms guess ``D B`` of each row; the pass replaces them by those that it computes.
+    at : ndarray (p, c)
+        Coefficients of ``k(x, landmarks)`` that give the image.
+    name : str
+        Part of the name of the checkpoint's stage.
+
+    Attributes
+    ----------
+    sample : ResidualSample
+        The sampled rows.
+    step, start : int
+        Rows of a block, and the first row: others are already part of a resumed pass.
+    """
+
+    def __init__(
+        self, passes: Passes, features: KernelFeatures, dtype: DType, row_pass: Pass, at: Array,
         name: str,
-    ) -> tuple[list[LowRankSolution], ResidualSample]:
-        stream, total = self.stream, row_pass.sums.weight
+    ) -> None:  # fmt: skip
+        self._problem, stream = passes.problem, passes.stream
+        self._features, self._dtype, self._row_pass, self._at = features, dtype, row_pass, at
         draws = int(np.clip(features.rank // 2, LEAST_DRAWS, _MOST_DRAWN))
-        sample = self.problem.sample(
-            features, row_pass.bounded_residual_diagonal, stream.weights, guesses, draws
+        self.sample = sample = self._problem.sample(
+            features, row_pass.bounded_residual_diagonal, stream.weights, row_pass.norms, draws
         )
         sample.begin(stream.x[sample.rows], stream.columns)
-        at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
-        sweep = self.progress.sweep("sampled residuals", len(stream))
-        step, start = self.problem.step(features.rank), 0
-        keep = None if self.stages is None else self.stages(f"residuals{name} {self.pass_count}")
-        identity = ""
-        if keep is not None:
-            identity = fingerprint_of(features.pivots, features.factor, at, sample.rows, str(dtype))
-        saved_state = None if keep is None else keep.load(ResidualPassState)
-        if keep is not None and saved_state is not None and saved_state.of == identity:
+        self._sweep = passes.progress.sweep("sampled residuals", len(stream))
+        self.step, self.start = self._problem.step(features.rank), 0
+        name = f"residuals{name} {passes.pass_count}"
+        self._keep = keep = None if passes.stages is None else passes.stages(name)
+        self._identity = ""
+        if keep is None:
+            return
+        self._identity = fingerprint_of(
+            features.pivots, features.factor, at, sample.rows, str(dtype)
+        )
+        saved_state = keep.load(ResidualPassState)
+        if saved_state is not None and saved_state.of == self._identity:
             keep.check(
                 same_layout(saved_state.sample, sample.state())
                 and _rows_fit(saved_state.norms, row_pass.norms, saved_state.step)
             )
             sample.restore(saved_state.sample)
-            start, step = saved_state.norms.shape[1], saved_state.step
-            row_pass.norms[:, :start] = saved_state.norms
-            self.progress.stage(f"resumed from a checkpoint after {start:,} rows")
-        for block in self.problem.blocks(step, start):
-            image = features.combine(block.x, at, dtype)
-            coefficients = self.problem.coefficients(image, block.rhs, block.weight, total)
-            sample.add(block.rows, block.x, coefficients, image)
-            row_pass.norms[:, block.rows] = self.problem.norms(block.rhs - image)
-            stop = block.rows.stop
-            sweep.advance(stop)
-            if keep is not None:
-                state = partial(_residual_state, sample, identity, step, row_pass.norms[:, :stop])
-                keep.save(state, force=stop == len(stream))
-        self.pass_count += 1
-        return self.problem.certified(sample, sample.residual(), solutions, total), sample
+            self.start, self.step = saved_state.norms.shape[1], saved_state.step
+            row_pass.norms[:, : self.start] = saved_state.norms
+            passes.progress.stage(f"resumed from a checkpoint after {self.start:,} rows")
+
+    def add(self, block: RowBlock) -> None:
+        """Add a block of rows."""
+        problem, norms = self._problem, self._row_pass.norms
+        image = self._features.combine(block.x, self._at, self._dtype)
+        coefficients = problem.coefficients(
+            image, block.rhs, block.weight, self._row_pass.sums.weight
+        )
+        self.sample.add(block.rows, block.x, coefficients, image)
+        norms[:, block.rows] = problem.norms(block.rhs - image)
+        stop = block.rows.stop
+        self._sweep.advance(stop)
+        if self._keep is not None:
+            state = partial(
+                _residual_state, self.sample, self._identity, self.step, norms[:, :stop]
+            )
+            self._keep.save(state, force=stop == norms.shape[1])
 
 
 def _rows_fit(saved_rows: HostArray, full: HostArray, step: int) -> bool:

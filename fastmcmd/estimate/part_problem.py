@@ -125,7 +125,9 @@ class PartProblem:
         """Return the problem in the unit that some rows suggest."""
         n = len(stream.x)  # rows in memory: the stream of a plan stands for more
         some = np.unique(np.linspace(0, n - 1, _ROWS_OF_UNIT).astype(np.intp))
-        largest, unit = float(np.abs(stream.rhs(some)[0]).max(initial=0.0)), 1.0
+        largest, unit = 0.0, 1.0
+        for one in stream.streams:
+            largest = max(largest, float(np.abs(one.rhs(some)[0]).max(initial=0.0)))
         if largest != 0.0 and not _LEAST_NORM < largest < _MOST_NORM:
             unit = float(2.0 ** np.floor(np.log2(largest)))
         return cls(stream, terms, backend, kernel, setting, unit)

@@ -217,18 +217,21 @@ class StackedRowStream:
         """Yield the rows from ``start`` in blocks of ``step``; several threads compute blocks ahead."""
         if threads <= 1 or not self._bears_threads:
             for rows, x in as_blocks(self.x, step, start):
-                yield self._block(rows, x)
+                yield self._block(rows, x, [stream.rhs(rows) for stream in self.streams])
             return
-        places = row_blocks(len(self), step, start)
+
+        def work(rows: slice) -> RowBlock:
+            return self._block(rows, self.x[rows], [stream.rhs(rows) for stream in self.streams])
+
         if isinstance(self.x, Rows):
             self.x.check_unchanged()
-        yield from ahead(lambda rows: self._block(rows, self.x[rows]), places, threads)
+        yield from ahead(work, row_blocks(len(self), step, start), threads)
         if isinstance(self.x, Rows):
             self.x.check_unchanged()
 
-    def _block(self, rows: slice, x: HostArray) -> RowBlock:
+    def _block(self, rows: slice, x: HostArray, parts: list[tuple[Array, list[Array]]]) -> RowBlock:
+        """Return a block of the right-hand sides, and residual norms, of each stream."""
         weight = None if self.weights is None else self.weights[rows]
-        parts = [stream.rhs(rows) for stream in self.streams]
         return RowBlock(rows, x, *_beside(parts), weight)
 
     @property

@@ -139,7 +139,8 @@ class _Look:
             backend, kernel, rows.x, np.ones(count), max(self._end, setting.rank or 0),
             generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
         )  # fmt: skip
-        self._candidates = CandidateProblem(self._problem, self._search, np.arange(count))
+        rhs, _ = stream.rhs(np.arange(count))
+        self._candidates = CandidateProblem(self._problem, self._search, rhs)
         self.searching = 0.0  # seconds
 
     @property
