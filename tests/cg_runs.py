@@ -57,8 +57,8 @@ def solve_cg(
         load_cg(store, progress), store,
     )  # fmt: skip
     with run.saved_at_interrupt():
-        for _ in run.products():
-            pass
+        for norm in run.products():
+            run.after_product(norm)
     assert run.outcome is not None
     return run.outcome
 
@@ -66,6 +66,7 @@ def solve_cg(
 def follow(attempt: Attempt) -> None:
     """Make the products of all runs of an attempt."""
     for run in attempt.runs():
-        for _ in run.products():
+        for norm in run.products():
+            run.after_product(norm)
             if attempt.switches(run):
                 break

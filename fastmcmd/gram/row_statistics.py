@@ -132,7 +132,9 @@ def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     for stored_offset, value in statistics.norms:
         if stored_offset is offset:
             return value
-    value = float(_squares(x, offset).max())
+    # Rows in memory are one block.
+    blocks = as_blocks(x, None if isinstance(x, Rows) else len(x))
+    value = float(np.max([row_squares(block, offset).max() for _, block in blocks]))
     statistics.norms.append((offset, value))
     return value
 

@@ -48,21 +48,19 @@ _FLAT = 25  # iterations without halving the residual after which more do not he
 _NOISE = 1e-14  # share of a Gram matrix's largest eigenvalue: smaller ones are rounding noise
 
 
-def _directions(
-    block: Array, least: float, precondition: Preconditioner | None = None
-) -> Array | None:
-    """Return orthonormal columns for the singular directions of ``block`` above ``least``.
-
-    With a preconditioner they are preconditioned, and orthonormal in its norm, which is close to the energy
-    norm; in the plain norm rounding would destroy the directions along the leading eigenvectors. Returns
-    None if the preconditioner is not positive definite.
-    """
+def _directions(block: Array, least: float) -> Array:
+    """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
     values, vectors = eigh(inner(block, block))
     keep = values > max(least * least, _NOISE * values[-1], 1e-300)
-    directions = times(block, vectors[:, keep] / np.sqrt(values[keep]))
-    if precondition is None or directions.shape[1] == 0:
-        return directions
-    applied = precondition(directions)
+    return times(block, vectors[:, keep] / np.sqrt(values[keep]))
+
+
+def _preconditioned(directions: Array, applied: Array) -> Array | None:
+    """Return columns of ``applied``, M^-1 times the directions, that are orthonormal in the norm of M.
+
+    That norm is close to the energy norm; in the plain norm rounding would destroy the directions along the
+    leading eigenvectors. Returns None if the preconditioner is not positive definite.
+    """
     square = inner(directions, applied)
     values, vectors = eigh((square + square.T) / 2)
     if not values[-1] > 0:
@@ -83,7 +81,10 @@ def restarted(
         if isinstance(old, CGResult):
             systems.append(old)
             continue
-        directions = _directions(old.residual, _DROP * target, precondition)
+        directions: Array | None = _directions(old.residual, _DROP * target)
+        assert directions is not None
+        if directions.shape[1]:
+            directions = _preconditioned(directions, precondition(directions))
         if directions is None:
             return None
         systems.append(
@@ -140,13 +141,29 @@ class _SystemRun:
         self.first: tuple[Array, Array] | None = None
         self.directions: Array | None = None
         self.indefinite = False
+        self.norm = np.inf
         if state is not None:
             self._restore(state)
-            return
+
+    def begin(self) -> None:
+        """Set the directions of the first product."""
         self.norm = _spectral(self.residual)
         constant = self.scale[:, None] * (self.norm / np.linalg.norm(self.scale))
-        start = beside([self.residual, constant])
-        self._search(_directions(start, _DROP * target, precondition))
+        self._start(beside([self.residual, constant]), _DROP * self.target)
+        if self.directions is None:
+            return
+        if self._is_done():
+            self.directions = None
+        elif not self.directions.shape[1]:
+            self._start(self.residual, 0.0)
+
+    def _start(self, block: Array, least: float) -> None:
+        """Set the directions to those of ``block`` above ``least``, preconditioned."""
+        directions: Array | None = _directions(block, least)
+        assert directions is not None
+        if self.precondition is not None and directions.shape[1]:
+            directions = _preconditioned(directions, self.precondition(directions))
+        self.directions, self.indefinite = directions, directions is None
 
     @property
     def width(self) -> int:
@@ -193,18 +210,20 @@ class _SystemRun:
         least = _DROP * self.target
         block = self.residual
         if not plain:
-            changed = _directions(self.residual, least, self.precondition)
-            if changed is None:
-                self.indefinite = True
+            self._start(self.residual, least)
+            if self.directions is None:
                 return
-            block = changed
+            block = self.directions
         conjugate = times(directions, inner(image, block), base=block, sign=-1.0)
         if self.first is None:
             self.first = directions, image
         else:
             before, its_image = self.first
             times(before, inner(its_image, block), base=conjugate, sign=-1.0, out=conjugate)
-        self._search(_directions(conjugate, least if plain else 0.0))
+        self.directions = _directions(conjugate, least if plain else 0.0)
+        if not self.directions.shape[1]:
+            # Each direction is below the threshold, their sum is not: restart with all of them.
+            self._start(self.residual, 0.0)
 
     def _is_done(self) -> bool:
         return (
@@ -218,15 +237,6 @@ class _SystemRun:
         """Tell whether the products are too inexact to reduce the residual further."""
         near = self.norm <= _NEAR * self.attainable and self.since_best > _PATIENT
         return near or self.norm <= self.attainable
-
-    def _search(self, directions: Array | None) -> None:
-        """Set ``directions`` for the next product, unless the system is done."""
-        if directions is not None and self._is_done():
-            return
-        if directions is not None and not directions.shape[1]:
-            # Each direction is below the threshold, their sum is not: restart with all of them.
-            directions = _directions(self.residual, 0.0, self.precondition)
-        self.directions, self.indefinite = directions, directions is None
 
     def state(self) -> ColumnState:
         """Return the state, which shares its arrays with this object."""
@@ -283,6 +293,11 @@ class BlockCGRun:
         Largest known eigenvalue of ``K~ + I``: directions of a preconditioned run do not show it.
     state : BlockState, optional
         State to resume from: the run then returns the same bits as an uninterrupted run.
+
+    Attributes
+    ----------
+    has_begun : bool
+        Whether there is a state to save: the directions of the first product are set.
     """
 
     def __init__(
@@ -312,7 +327,7 @@ class BlockCGRun:
             operator.passes = state.passes
         self._passes = operator.passes
         self._count = len(systems)
-        self._settle()
+        self.has_begun = state is not None
 
     def products(self) -> Iterator[float | None]:
         """Make the products one by one; after each, yield the largest residual norm of the running systems.
@@ -321,6 +336,11 @@ class BlockCGRun:
         thread wait until the update is finished.
         """
         running = self._running
+        if not self.has_begun:
+            for system in running.values():
+                system.begin()
+        self._settle()
+        self.has_begun = True
         while running:
             product = self._operator.matmul(
                 beside([system.next_directions for system in running.values()])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -65,7 +66,8 @@ class BlockCG:
             state=load_cg(store, progress), store=store,
         )  # fmt: skip
         with run.saved_at_interrupt():
-            for _ in run.products():
+            for norm in run.products():
+                run.after_product(norm)
                 if problem.stop is not None and problem.stop():
                     return Solved([], operator, self.name, 0, passes=operator.passes, stopped=True)
         result = run.outcome
@@ -147,7 +149,8 @@ class CGState:
 class CertifiedCG:
     """Block CG until the certified errors are within a goal.
 
-    `products` makes the products one by one; its caller decides after each whether the run continues.
+    `products` makes the products one by one. After each its caller calls `after_product`, and decides
+    whether the run continues.
     Subclasses save more than the state of the iteration: they override `record` and `saved_state`.
 
     Parameters
@@ -202,11 +205,15 @@ class CertifiedCG:
             self._round, self._saved_block, self.outcome = state.round, state.block, state.outcome
 
     def products(self) -> Iterator[float | None]:
-        """Make the products, certify, and refine; yield the largest residual norm after each product.
+        """Return the products of all rounds: an iterator over the largest residual norm after each product.
 
-        Yield None after the last product of a round. After the last round `outcome` holds the solutions.
-        The state is complete, and saved, at each yield.
+        It is None after the last product of a round. The caller passes it on to `after_product`. After the
+        last round `outcome` holds the solutions.
         """
+        return chain.from_iterable(self._rounds())
+
+    def _rounds(self) -> Iterator[Iterator[float | None]]:
+        """Yield the products of each round; certify once they are made, and refine if needed."""
         operator, goal, this = self._operator, self._goal, self._round
         unit = float(np.finfo(operator.dtype).eps) / 2
         while self.outcome is None:
@@ -218,11 +225,7 @@ class CertifiedCG:
             )  # fmt: skip
             del block_state, systems  # frees their arrays
             self._block = block
-            for norm in block.products():
-                self._report(norm)
-                self.record(norm)
-                self._save()
-                yield norm
+            yield block.products()
             results = block.results()
             following: Iterated | Round
             if any(result.indefinite for result in results):
@@ -240,6 +243,12 @@ class CertifiedCG:
                 self._round = this = following
             self.record(None)
             self._save()
+
+    def after_product(self, norm: float | None) -> None:
+        """Report a product, record its residual norm, and save the state, which is complete."""
+        self._report(norm)
+        self.record(norm)
+        self._save()
 
     @contextmanager
     def saved_at_interrupt(self) -> Iterator[None]:
@@ -275,7 +284,7 @@ class CertifiedCG:
         """Return the current state."""
         if self.outcome is not None:
             return CGState(self._operator.passes, outcome=self.outcome)
-        if self._block is None:
+        if self._block is None or not self._block.has_begun:
             return CGState(self._operator.passes, self._round, self._saved_block)
         block = self._block.state()
         return CGState(block.passes, self._round, block)

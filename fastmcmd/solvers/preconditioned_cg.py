@@ -11,6 +11,7 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
@@ -23,7 +24,7 @@ from fastmcmd.errors import NumericalError
 from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.base import Goal, System
-from fastmcmd.solvers.block_cg import restarted
+from fastmcmd.solvers.block_cg import BlockCGRun, restarted
 from fastmcmd.solvers.cg import (
     MOST_PRODUCTS,
     CertifiedCG,
@@ -35,7 +36,12 @@ from fastmcmd.solvers.cg import (
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
-from fastmcmd.solvers.switch_policy import Preconditioners, SwitchPolicy, preconditioners_of
+from fastmcmd.solvers.switch_policy import (
+    Preconditioners,
+    SwitchPolicy,
+    landmarks_after,
+    preconditioners_of,
+)
 
 __all__ = ["Attempt", "PreconditionedCG"]
 
@@ -106,63 +112,105 @@ class PreconditionedCG:
             The result of `operator` for this problem.
         """
         operator = operator or self.operator(problem)
-        goal, notes = problem.goal, list[str]()
-        best: Solved | None = None
-        rounding_alone = False
-        preconditioners: Preconditioners | None = None
-        first, passes = operator.dtype, 0
-        for precision in [first] if first == EXACT or self.dtype else [first, EXACT]:
-            if best is not None:
-                notes.append(
-                    f"float32 was certified to {best.worst(goal):.1e}, {goal.error:.1e} is needed: "
-                    "continued in float64"
-                )
-                progress.stage("float64")
-                operator.drop_cache()
-                operator = problem.operator(precision, _search_budget(problem))
-                operator.passes = passes
-            size, limit = problem.size(operator), MOST_PRODUCTS
-            if alternative is not None:
-                affordable = int(alternative.total / self.estimate(size).per_product)
-                limit = min(limit, max(_LEAST_PRODUCTS, affordable))
-            attempt = Attempt(
-                operator, problem.systems, size, goal, self.certificate, limit, progress,
-                _search_budget(problem), preconditioners,
-                stages_of(state, f"{problem.name} {precision}"),
-                last=precision == EXACT or self.dtype is not None,
-            )  # fmt: skip
+        work = _Precisions(self, problem, progress, state, alternative)
+        for attempt in work.attempts(operator):
             for run in attempt.runs():
                 with run.saved_at_interrupt():
-                    for _ in run.products():
+                    for norm in run.products():
+                        run.after_product(norm)
                         if problem.stop is not None and problem.stop():
-                            passes = operator.passes
-                            return Solved(
-                                [], operator, self.name, 0, notes, passes=passes, stopped=True
-                            )
+                            return work.stopped()
                         if attempt.switches(run):
                             break
                 del run  # frees its arrays before the next one begins
-            passes, preconditioners = operator.passes, attempt.preconditioners
-            notes += attempt.notes
-            result = attempt.result
-            assert result is not None
-            solved = Solved(
-                result.solutions, operator, self.name, result.iterations, notes,
-                0 if preconditioners is None else preconditioners.rank,
-            )  # fmt: skip
-            if best is None or solved.worst(goal) < best.worst(goal):
-                best = solved
-            if best.worst(goal) <= goal.error:
-                break
-            if best.out_of_reach(goal):
-                # Float64 tiles or a Cholesky factor would not be certified to less either.
-                rounding_alone = True
-                notes.append(
-                    f"rounding in float64 alone leaves {best.worst(goal):.1e}, {goal.error:.1e} is needed"
+        return work.best()
+
+
+class _Precisions:
+    """Attempts in float32, if that may serve, and then in float64, until one reaches the goal."""
+
+    def __init__(
+        self,
+        solver: PreconditionedCG,
+        problem: LinearProblem,
+        progress: Progress,
+        state: Checkpoint | None,
+        alternative: Cost | None,
+    ) -> None:
+        self._solver, self._problem, self._progress = solver, problem, progress
+        self._state, self._alternative = state, alternative
+        self._operator: GramOperator | None = None
+        self._best: Solved | None = None
+        self._passes, self._notes, self._rounding_alone = 0, list[str](), False
+
+    def attempts(self, operator: GramOperator) -> Iterator[Attempt]:
+        """Yield the attempts, the first with ``operator``; the caller makes their runs."""
+        problem, fixed = self._problem, self._solver.dtype is not None
+        goal, first, preconditioners = problem.goal, operator.dtype, None
+        for precision in [first] if first == EXACT or fixed else [first, EXACT]:
+            if self._best is not None:
+                self._notes.append(
+                    f"float32 was certified to {self._best.worst(goal):.1e}, {goal.error:.1e} is needed: "
+                    "continued in float64"
                 )
+                self._progress.stage("float64")
+                operator.drop_cache()
+                operator = problem.operator(precision, _search_budget(problem))
+                operator.passes = self._passes
+            self._operator = operator
+            attempt = Attempt(
+                operator, problem.systems, problem.size(operator), goal, self._solver.certificate,
+                self._most_products(operator), self._progress, _search_budget(problem), preconditioners,
+                stages_of(self._state, f"{problem.name} {precision}"),
+                last=precision == EXACT or fixed,
+            )  # fmt: skip
+            yield attempt
+            preconditioners = attempt.preconditioners
+            self._take(attempt, operator)
+            assert self._best is not None
+            if self._rounding_alone or self._best.worst(goal) <= goal.error:
                 break
-        assert best is not None
-        return replace(best, passes=passes, rounding_alone=rounding_alone)
+
+    def _most_products(self, operator: GramOperator) -> int:
+        """Return the limit of products: together they cost at most as much as the alternative."""
+        if self._alternative is None:
+            return MOST_PRODUCTS
+        per_product = self._solver.estimate(self._problem.size(operator)).per_product
+        affordable = int(self._alternative.total / per_product)
+        return min(MOST_PRODUCTS, max(_LEAST_PRODUCTS, affordable))
+
+    def _take(self, attempt: Attempt, operator: GramOperator) -> None:
+        """Take the result of an attempt if it is the best so far."""
+        result, goal, lead = attempt.result, self._problem.goal, attempt.preconditioners
+        assert result is not None
+        self._passes = operator.passes
+        self._notes += attempt.notes
+        solved = Solved(
+            result.solutions, operator, self._solver.name, result.iterations, self._notes,
+            0 if lead is None else lead.rank,
+        )  # fmt: skip
+        if self._best is None or solved.worst(goal) < self._best.worst(goal):
+            self._best = solved
+        worst = self._best.worst(goal)
+        if worst > goal.error and self._best.out_of_reach(goal):
+            # Float64 tiles or a Cholesky factor would not be certified to less either.
+            self._rounding_alone = True
+            self._notes.append(
+                f"rounding in float64 alone leaves {worst:.1e}, {goal.error:.1e} is needed"
+            )
+
+    def best(self) -> Solved:
+        """Return the most accurate result."""
+        assert self._best is not None
+        return replace(self._best, passes=self._passes, rounding_alone=self._rounding_alone)
+
+    def stopped(self) -> Solved:
+        """Return a result without solutions, for a run that the caller has stopped."""
+        operator = self._operator
+        assert operator is not None
+        return Solved(
+            [], operator, self._solver.name, 0, self._notes, passes=operator.passes, stopped=True
+        )
 
 
 def _search_budget(problem: LinearProblem) -> int:
@@ -186,7 +234,8 @@ def _float32_can_serve(problem: LinearProblem) -> bool:
 class Attempt:
     """CG in one precision: plain, preconditioned if that saves time, and plain again if that fails.
 
-    `runs` yields the runs. The caller makes the products of each, and asks `switches` after each product.
+    `runs` yields the runs. The caller makes the products of each. After each product it calls the run's
+    `after_product`, and asks `switches` whether to leave the run.
 
     Parameters
     ----------
@@ -236,7 +285,7 @@ class Attempt:
         self.preconditioners = preconditioners
         self.notes: list[str] = []
 
-    def runs(self) -> Iterator[CertifiedCG]:
+    def runs(self) -> Iterator[CertifiedCG | _PartRun]:
         """Yield the runs; after the last one `result` holds the solutions."""
         state, stalled = None, False
         store = self._stage("preconditioned")
@@ -245,16 +294,27 @@ class Attempt:
             state, stalled = saved_state.cg, saved_state.stalled
             report_resumed(state, self._progress)
             if self.preconditioners is None:
-                self.preconditioners = preconditioners_of(
-                    self._operator,
-                    self._systems,
-                    saved_state.landmark_steps,
-                    saved_state.search_budget,
+                budget = saved_state.search_budget
+                landmarks = landmarks_after(
+                    self._operator, self._systems, saved_state.landmark_steps, budget
                 )
+                self.preconditioners = preconditioners_of(
+                    self._operator, self._systems, landmarks, budget
+                )
+                del landmarks
             saved_state = None  # its arrays are not held any longer than needed
         elif self.preconditioners is None:
             plain = self._plain()
-            self.preconditioners = None if plain.interrupted else plain.policy.at_start()
+            part = None if plain.interrupted else plain.policy.part()
+            if part is not None:
+                on_part = _PartRun(part)
+                del part
+                yield on_part
+                landmarks = plain.policy.cheapest(plain.policy.at_start(on_part.count))
+                self.preconditioners = preconditioners_of(
+                    self._operator, self._systems, landmarks, self._budget
+                )
+                del on_part
             if self.preconditioners is None:
                 # A saved run may lack the decision on its last product.
                 if not self.switches(plain):
@@ -265,6 +325,7 @@ class Attempt:
                 self.preconditioners, state = self._switched
                 self._switched = None
             del plain
+            assert self.preconditioners is not None
             self._progress.stage(f"preconditioned with {self.preconditioners.rank} landmarks")
             if state is not None:
                 assert state.block is not None
@@ -289,11 +350,12 @@ class Attempt:
         elif self.result.converged or self._last:  # otherwise the notes of the next attempt say so
             self.notes.append(f"preconditioned with {rank} landmarks")
 
-    def switches(self, run: CertifiedCG) -> bool:
+    def switches(self, run: CertifiedCG | _PartRun) -> bool:
         """Decide on the residual norms of a plain run; tell whether it ends for a preconditioned one."""
         if not isinstance(run, _PlainRun) or run.decided == len(run.history):
             return False
-        preconditioners = run.policy.decide(list(run.history))
+        landmarks = run.policy.cheapest(run.policy.decide(list(run.history)))
+        preconditioners = preconditioners_of(self._operator, self._systems, landmarks, self._budget)
         run.decided = len(run.history)
         if preconditioners is not None:
             self._switched = preconditioners, run.state()
@@ -364,6 +426,32 @@ class _PreconditionedState:
     landmark_steps: int
     search_budget: int
     stalled: bool
+
+
+class _PartRun:
+    """Plain CG on a part of the rows, which counts its products.
+
+    Attributes
+    ----------
+    count : int
+        Number of products.
+    """
+
+    def __init__(self, run: BlockCGRun) -> None:
+        self._run, self.count = run, 0
+
+    def products(self) -> Iterator[float | None]:
+        """Return the products, as `CertifiedCG.products` does."""
+        return self._run.products()
+
+    def after_product(self, norm: float | None) -> None:
+        """Count a product."""
+        del norm
+        self.count += 1
+
+    def saved_at_interrupt(self) -> AbstractContextManager[None]:
+        """Return a context that saves nothing."""
+        return nullcontext()
 
 
 class _PlainRun(CertifiedCG):

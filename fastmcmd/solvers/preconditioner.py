@@ -17,6 +17,7 @@ import scipy
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import substituted
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.rows import as_blocks
 from fastmcmd.solvers.costs import CANDIDATES
@@ -30,8 +31,8 @@ _POWERS = 12  # steps of the power method: the eigenvalue is needed to one digit
 _BLOCK_BYTES = 16_000_000
 
 
-class Landmarks:
-    """A growing set of landmarks for a preconditioner.
+class Landmarks(LandmarkSearch):
+    """A growing set of landmarks for a preconditioner, in steps: `grow` to each of `RANKS`.
 
     Parameters
     ----------
@@ -44,10 +45,8 @@ class Landmarks:
 
     Attributes
     ----------
-    rank : int
-        Number of landmarks so far.
-    exhausted : bool
-        Whether no further landmarks are available.
+    step : int
+        Number of steps so far. Other steps would lead to other landmarks.
     """
 
     def __init__(self, operator: GramOperator, shift: Array, budget: int) -> None:
@@ -57,65 +56,38 @@ class Landmarks:
         size = int(min(n, np.clip(budget // (16 * most), 2 * most, CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
         rows, index = operator.random_rows(size, rng)
-        self._share = 1.0 / shift[index]
+        super().__init__(
+            operator.backend, operator.kernel, rows, 1.0 / shift[index], most, rng, operator.offset
+        )
         self._scale = len(operator) / len(rows)
-        self._search = LandmarkSearch(
-            operator.backend, operator.kernel, rows, self._share, most, rng,
-            operator.offset,
-        )  # fmt: skip
         self._sampled_rows = np.sort(
             rng.choice(len(rows), min(len(rows), _EIGENVALUE_ROWS), replace=False)
         )
-        points = operator.prepare(self._search.rows[self._sampled_rows], EXACT)
+        points = operator.prepare(rows[self._sampled_rows], EXACT)
         self._gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
-        self._residual_eigenvalue: float | None = None
+        self._residual_eigenvalue = 0, 0.0  # at a rank
         self.step = 0
-
-    @property
-    def rank(self) -> int:
-        """Number of landmarks so far."""
-        return self._search.rank
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether no further landmarks are available."""
-        return self._search.exhausted or self.step == len(RANKS)
-
-    def grow(self) -> None:
-        """Add landmarks up to the next number in `RANKS`."""
-        self._search.grow(RANKS[self.step])
-        self.step += 1
-        self._residual_eigenvalue = None
-
-    def grow_to(self, step: int) -> None:
-        """Grow until ``step`` steps are done: other steps would lead to other landmarks."""
-        while self.step < step:
-            self.grow()
 
     def residual_eigenvalue(self) -> float:
         """Return an estimate of the largest eigenvalue of ``E~``, the scaled residual of K."""
-        if self._residual_eigenvalue is None:
-            self._residual_eigenvalue = self._largest_left()
-        return self._residual_eigenvalue
+        if self._residual_eigenvalue[0] != self.rank:
+            self._residual_eigenvalue = self.rank, self._largest_left()
+        return self._residual_eigenvalue[1]
 
     def _largest_left(self) -> float:
-        root = np.sqrt(self._share[self._sampled_rows])
-        low = self._search.columns[:, self._sampled_rows] * root
+        root = np.sqrt(self.weight[self._sampled_rows])
+        low = self.columns[:, self._sampled_rows] * root
         residual_gram = root[:, None] * self._gram * root - low.T @ low
         vector = generator(0, Purpose.PROBE).normal(size=len(residual_gram))
         for _ in range(_POWERS):
             vector = residual_gram @ (vector / np.linalg.norm(vector))
-        share = len(self._search.rows) / len(residual_gram) * self._scale
+        share = len(self.rows) / len(residual_gram) * self._scale
         return float(np.linalg.norm(vector)) * share
 
     @property
     def damping(self) -> float:
         """``mu - 1``: the median of the diagonal of ``E~``."""
-        return float(np.median(self._search.residual_diagonal * self._share))
-
-    def features(self) -> KernelFeatures:
-        """Return the kernel features at the present landmarks."""
-        return self._search.kernel_features()
+        return float(np.median(self.residual_diagonal * self.weight))
 
 
 class Preconditioner:
@@ -146,8 +118,8 @@ class Preconditioner:
     >>> x, kernel, shift = np.linspace(0.0, 1.0, 90)[:, None], RBF(1.0), np.full(90, 0.9)
     >>> operator = GramOperator(get_backend("numpy", kernel), kernel, x, np.dtype("f8"), 10**8)
     >>> landmarks = Landmarks(operator, shift, 10**8)
-    >>> landmarks.grow()
-    >>> apply = Preconditioner(operator, shift, landmarks.features(), 1.0 + landmarks.damping)
+    >>> landmarks.grow(RANKS[0])
+    >>> apply = Preconditioner(operator, shift, landmarks.kernel_features(), 1.0 + landmarks.damping)
     >>> b = np.ones((90, 1))
     >>> np.allclose(kernel(x) @ apply(b) / 0.9 + apply(b), b)
     True
@@ -157,6 +129,7 @@ class Preconditioner:
         self, operator: GramOperator, shift: Array, features: KernelFeatures, mu: float
     ) -> None:
         self._x, self._features, self._mu = operator.x, features, mu
+        self._landmarks = features.backend.points(features.pivots, EXACT, features.offset)
         self._scale = 1.0 / np.sqrt(shift)[:, None]
         rank, dim = features.rank, operator.dim
         self._rows = max(256, min(_BLOCK_BYTES, operator.budget // 8) // (8 * (rank + 2 * dim)))
@@ -178,13 +151,19 @@ class Preconditioner:
     def __call__(self, block: Array) -> Array:
         """Return ``M^-1 block`` (n, k)."""
         features, scaled = self._features, self._scale * block
+        backend, kernel, offset = features.backend, features.kernel, features.offset
         total = np.zeros((self.rank, block.shape[1]))
         for rows, x in as_blocks(self._x, self._rows):
-            total += features.adjoint(x, np.ascontiguousarray(scaled[rows]), EXACT)
-        inner = scipy.linalg.cho_solve(self._factor, features.solve(total), check_finite=False)
-        at = np.ascontiguousarray(features.coefficients(inner))
+            points = backend.points(x, EXACT, offset)
+            total += backend.matmul(
+                kernel, self._landmarks, points, np.ascontiguousarray(scaled[rows])
+            )
+        total = substituted(features.factor, total)
+        inner = scipy.linalg.cho_solve(self._factor, total, check_finite=False)
+        at = substituted(features.factor, inner, transposed=True)
         out = scaled  # reuses its memory
         for rows, x in as_blocks(self._x, self._rows):
-            image = features.combine(x, at, EXACT)
+            points = backend.points(x, EXACT, offset)
+            image = backend.matmul(kernel, points, self._landmarks, at)
             out[rows] = (block[rows] - self._scale[rows] * image) / self._mu
         return out

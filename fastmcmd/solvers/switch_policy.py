@@ -1,7 +1,8 @@
 """The policy by which CG begins with a preconditioner, or switches to one later.
 
 Before the first product, a small problem of the same kind shows how many products plain CG needs. Later,
-the decay of the residual shows it. Estimated costs decide.
+the decay of the residual shows it. From that follows what a preconditioned run may cost (`Allowance`), and
+the search for landmarks ends where their estimated cost is lowest, or where no landmarks are within it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 from fastmcmd.solvers.protocol import ProblemSize
 
-__all__ = ["Preconditioners", "SwitchPolicy", "preconditioners_of"]
+__all__ = ["Allowance", "Preconditioners", "SwitchPolicy", "landmarks_after", "preconditioners_of"]
 
 
 _FIRST = 4  # products before the first decision; each later one comes after half as many more
@@ -64,24 +65,55 @@ class Preconditioners:
         return self.apply[0].rank
 
 
-def preconditioners_of(
+@dataclass(frozen=True)
+class Allowance:
+    """What a preconditioned run may cost, and what it has to do.
+
+    Attributes
+    ----------
+    most : float
+        Largest cost.
+    decades : float
+        Powers of ten by which the residual has to fall.
+    from_start : bool
+        Whether the run begins with the preconditioner.
+    """
+
+    most: float
+    decades: float
+    from_start: bool = False
+
+
+def landmarks_after(
     operator: GramOperator, systems: list[System], step: int, budget: int
-) -> Preconditioners:
-    """Return the preconditioners after ``step`` steps of landmarks; equal calls give equal results."""
+) -> Landmarks:
+    """Return the landmarks after ``step`` steps; equal calls give equal landmarks."""
     landmarks = Landmarks(operator, _least_shift(systems), budget)
-    landmarks.grow_to(step)
-    return _of_landmarks(operator, systems, landmarks, budget)
+    for rank in RANKS[:step]:
+        landmarks.grow(rank)
+    landmarks.step = step
+    return landmarks
 
 
-def _of_landmarks(
-    operator: GramOperator, systems: list[System], landmarks: Landmarks, budget: int
-) -> Preconditioners:
-    features, least = landmarks.features(), _least_shift(systems)
+def preconditioners_of(
+    operator: GramOperator, systems: list[System], landmarks: Landmarks | None, budget: int
+) -> Preconditioners | None:
+    """Return the preconditioners of all systems; ``budget`` is that of the search.
+
+    Returns None without landmarks, and for a kernel that is not positive semi-definite.
+    """
+    if landmarks is None:
+        return None
+    features, least = landmarks.kernel_features(), _least_shift(systems)
     applied: dict[int, Preconditioner] = {}
     for numbers in by_diagonal(systems):
         shift = systems[numbers[0]].shift
         mu = 1.0 + landmarks.damping * float(np.median(least / shift))
-        applied |= dict.fromkeys(numbers, Preconditioner(operator, shift, features, mu))
+        try:
+            preconditioner = Preconditioner(operator, shift, features, mu)
+        except np.linalg.LinAlgError:
+            return None
+        applied |= dict.fromkeys(numbers, preconditioner)
     return Preconditioners(
         [applied[number] for number in range(len(systems))], landmarks.step, budget
     )
@@ -130,31 +162,37 @@ class SwitchPolicy:
         """Begin with the landmarks that an interrupted run had reached."""
         self._first_step, self._landmarks = step, None
 
-    def at_start(self) -> Preconditioners | None:
-        """Return preconditioners to begin with, or None to begin without.
+    def part(self) -> BlockCGRun | None:
+        """Return plain CG on a part of the rows, to be run to its end; None to begin without.
 
         Plain CG is expected to need as many products as on a random part of the rows with the same
         regulariser, whose spectrum is much the same.
         """
-        operator, columns = self._operator, self._size.total_columns
-        rows = max(_PART, _PART_PER_COLUMN * columns)
+        operator = self._operator
+        rows = max(_PART, _PART_PER_COLUMN * self._size.total_columns)
         if operator.size < _MANY * rows or operator.backend.on_device:
             return None
-        usual = self._total(*_USUAL)  # below that even the search for landmarks does not pay
-        if _WORTH_FROM_START * cg_cost(self._size).total <= usual:
+        # Below that even the search for landmarks does not pay.
+        if _WORTH_FROM_START * cg_cost(self._size).total <= self._total(*_USUAL):
             return None
-        products = self._products_on_part(rows)
-        plain = products * self._product + self._certified(products)
-        if _WORTH_FROM_START * plain <= usual:
+        return self._on_part(rows)
+
+    def at_start(self, products: int) -> Allowance | None:
+        """Return what preconditioners to begin with may cost, or None to begin without.
+
+        ``products`` is the number that `part` needed.
+        """
+        plain = _WORTH_FROM_START * (products * self._product + self._certified(products))
+        if plain <= self._total(*_USUAL):
             return None
         norm = max(scaled_norm(system.rhs, system.shift) for system in self._systems)
         if not math.isfinite(norm):
             return None
         decades = math.log10(max(norm / self._target, 10.0))
-        return self._cheaper(_WORTH_FROM_START * plain, decades, from_start=True)
+        return Allowance(plain, decades, from_start=True)
 
-    def _products_on_part(self, count: int) -> int:
-        """Return the number of products that plain CG makes on ``count`` random rows."""
+    def _on_part(self, count: int) -> BlockCGRun:
+        """Return plain CG on ``count`` random rows."""
         operator = self._operator
         rows, index = operator.random_rows(count, generator(operator.size, Purpose.PROBE))
         small = GramOperator(
@@ -166,48 +204,42 @@ class SwitchPolicy:
             for system in self._systems
         ]
         unit = float(np.finfo(operator.dtype).eps) / 2
-        run = BlockCGRun(small, systems, self._target, self._limit, unit=unit)
-        return sum(1 for _ in run.products())
+        return BlockCGRun(small, systems, self._target, self._limit, unit=unit)
 
-    def decide(self, history: list[float]) -> Preconditioners | None:
-        """Return preconditioners to continue with after the residual norms ``history``, or None to stay."""
+    def decide(self, history: list[float]) -> Allowance | None:
+        """Return what preconditioners may cost after the residual norms ``history``, or None to stay."""
         if not _looked_at(len(history)) or not math.isfinite(history[-1]):
             return None
         plain = self._more(history) * self._product
         if plain * _WORTH <= self._total(RANKS[0], _LEAST_PRODUCTS):
             return None
         decades = math.log10(max(history[-1] / self._target, 10.0))
-        most = min(_WORTH * plain, (self._limit - len(history)) * self._product)
-        return self._cheaper(most, decades)
+        return Allowance(min(_WORTH * plain, (self._limit - len(history)) * self._product), decades)
 
-    def _cheaper(
-        self, most: float, decades: float, *, from_start: bool = False
-    ) -> Preconditioners | None:
-        """Return the cheapest preconditioners for a run over ``decades`` that costs at most ``most``."""
+    def cheapest(self, allowance: Allowance | None) -> Landmarks | None:
+        """Return the landmarks with which a run costs least, or None if that is more than ``allowance``."""
+        if allowance is None:
+            return None
         if self._landmarks is None:
-            self._landmarks = Landmarks(self._operator, _least_shift(self._systems), self._budget)
-            self._landmarks.grow_to(self._first_step)
+            shift = _least_shift(self._systems)
+            self._landmarks = Landmarks(self._operator, shift, self._budget)
         landmarks, before = self._landmarks, None
-        if landmarks.step == 0:
-            landmarks.grow()
+        step = max(1, self._first_step)
         while True:
+            while landmarks.step < step:
+                landmarks.grow(RANKS[landmarks.step])
+                landmarks.step += 1
             now = landmarks.rank, max(landmarks.residual_eigenvalue(), 1e-300)
-            total = self._expected(*now, decades, from_start)
+            total = self._expected(*now, allowance)
             if landmarks.exhausted:
                 break
-            ahead = self._ahead(before, now, decades, from_start)
-            if ahead > most and total > most:
+            ahead = self._ahead(before, now, allowance)
+            if ahead > allowance.most and total > allowance.most:
                 return None
             if ahead > total:
                 break
-            before = now
-            landmarks.grow()
-        if total > most or landmarks.rank == 0:
-            return None
-        try:
-            return _of_landmarks(self._operator, self._systems, landmarks, self._budget)
-        except np.linalg.LinAlgError:  # a kernel that is not positive semi-definite
-            return None
+            before, step = now, landmarks.step + 1
+        return None if total > allowance.most or landmarks.rank == 0 else landmarks
 
     def _certified(self, products: int) -> float:
         """Return the cost of the certificate after a run of this many products."""
@@ -217,10 +249,11 @@ class SwitchPolicy:
     def _total(self, rank: int, products: float) -> float:
         return preconditioned_cost(self._size, rank, products).total
 
-    def _expected(self, rank: int, eigenvalue: float, decades: float, from_start: bool) -> float:
+    def _expected(self, rank: int, eigenvalue: float, allowance: Allowance) -> float:
         """Return the cost of a run with ``rank`` landmarks that leave ``eigenvalue``."""
+        decades = allowance.decades
         products = _LEAST_PRODUCTS + _PER_ROOT * decades * math.sqrt(eigenvalue)
-        if not from_start:
+        if not allowance.from_start:
             return self._total(rank, products)
         if eigenvalue < 1.0:
             count = decades / math.log10(_PER_PRODUCT / eigenvalue)
@@ -228,16 +261,15 @@ class SwitchPolicy:
         return self._total(rank, products) + self._certified(math.ceil(products))
 
     def _ahead(
-        self, before: tuple[int, float] | None, now: tuple[int, float], decades: float,
-        from_start: bool,
-    ) -> float:  # fmt: skip
+        self, before: tuple[int, float] | None, now: tuple[int, float], allowance: Allowance
+    ) -> float:
         """Return the least cost that more landmarks may lead to if the eigenvalue keeps falling."""
         slope = -_FALL
         if before is not None and now[0] > before[0]:
             slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
         return min(
             (
-                self._expected(rank, now[1] * (rank / now[0]) ** slope, decades, from_start)
+                self._expected(rank, now[1] * (rank / now[0]) ** slope, allowance)
                 for rank in RANKS
                 if rank > now[0]
             ),
