@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -44,8 +44,8 @@ from fastmcmd.solvers import (
     System,
     solver_of,
 )
-from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
+from fastmcmd.solvers.protocol import Cost, Solver
 
 __all__ = ["MATRIX_SHARE", "DenseFit", "distinct_samples"]
 
@@ -185,15 +185,18 @@ class DenseFit:
         with self._saving_in(None if keep is None else keep.checkpoint):
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
-                coefficients, atoms, error, kind = self._coefficients(grid[rows], largest, progress)
-                kinds.add(kind)
+                block = _Block(self, largest)
+                for index, solver in enumerate(self._solvers):
+                    block.add(solver.solve(self._problem(index, grid[rows], largest), progress))
+                coefficients, atoms = block.coefficients()
+                kinds |= block.kinds
                 square = self._quadratic_forms(coefficients, atoms)
                 size = np.abs(coefficients).sum(axis=0)
                 slack = unit * size**2 + np.where(size > 0, underflow, 0.0)
                 values[rows] = np.sqrt(np.maximum(square, 0.0))
                 low = np.sqrt(np.maximum(square - slack, 0.0))
                 high = np.sqrt(np.maximum(square, 0.0) + slack)
-                errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
+                errors[rows] = block.error + np.maximum(values[rows] - low, high - values[rows])
                 if keep is not None:
                     stop = min(len(grid), rows.stop)
                     last = stop == len(grid)  # the factors are freed next
@@ -308,7 +311,10 @@ class DenseFit:
         at = np.concatenate([y, np.zeros_like(y)], axis=1)
         for start in range(0, len(grid), step):
             rows = slice(start, start + step)
-            coefficients, atoms, *_ = self._coefficients(grid[rows], largest, progress)
+            block = _Block(self, largest)
+            for index, solver in enumerate(self._solvers):
+                block.add(solver.solve(self._problem(index, grid[rows], largest), progress))
+            coefficients, atoms = block.coefficients()
             smooth, image = self._smooth, np.zeros((len(y), coefficients.shape[1]))
             if self.deviations is not None:
                 image += products(self.y_kernel, at, self._atoms, coefficients)
@@ -337,7 +343,7 @@ class DenseFit:
             return self.options.solver == "cholesky"
         points = len(self.samples[0]) if self.points is None else self.points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
-        for sample, operator in zip(self._systems, self._operators, strict=True):
+        for sample, operator in zip(self.systems, self._operators, strict=True):
             if not factor_fits(operator, operator.budget):
                 return False
             condition = float(operator.diagonal.mean()) / sample.lam
@@ -348,100 +354,143 @@ class DenseFit:
         return factors <= iterations
 
     @cached_property
-    def _systems(self) -> list[Sample]:
+    def systems(self) -> list[Sample]:
+        """The samples that have systems of their own."""
         return distinct_samples(self.samples)
+
+    @property
+    def _solvers(self) -> list[Solver]:
+        """The solver of each system."""
+        count = len(self.systems)
+        if self._use_direct:
+            return [_Factored(self, index) for index in range(count)]
+        # "auto" chose CG for all blocks. It remains as the fallback if CG misses the goal, and for factors
+        # that fit in memory one at a time.
+        return [solver_of(self.options)] * count
 
     @cached_property
     def _operators(self) -> list[GramOperator]:
         """Operators of the systems in float64."""
-        return [self._operator(sample, EXACT) for sample in self._systems]
+        return [self._operator(sample, EXACT) for sample in self.systems]
 
     def _operator(self, sample: Sample, dtype: DTypeLike) -> GramOperator:
-        budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(self._systems)
+        budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(self.systems)
         return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
 
-    def _coefficients(
-        self, grid: HostArray | Rows, largest: float, progress: Progress
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float, str]:
-        """Return c (u, q), its part for atoms, a bound on the resulting error of the value, and its kind.
+    def _problem(self, index: int, grid: HostArray | Rows, largest: float) -> LinearProblem:
+        """Return the systems of a sample at some points; ``largest`` is the largest k_Y."""
+        sample = self.systems[index]
+        goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
+        system = System(self._operators[index].columns(grid), sample.shift)
+        budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1]
+        return LinearProblem(
+            self.backend, self.x_kernel, sample.design.x, [system], sample.lam, goal, budget
+        )
 
-        The second item holds the coefficients of outputs that are atoms; None if all outputs are atoms.
-        """
-        values: list[NDArray[np.float64]] = []
-        errors: list[float] = []
-        kinds: set[CertificateKind] = set()
-        for index, sample in enumerate(self._systems):
-            goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
-            if self._use_direct:
-                direct = self._direct_solver(index, sample)
-                system = System(direct.operator.columns(grid), sample.shift)
-                before = direct.operator.passes
-                with self._released_on_error():
-                    (solution,) = direct.solve([system], goal, progress, keep=True)
-                self._account_direct(direct.operator, before, len(solution.value[0]))
-                del system
-            else:
-                problem = LinearProblem(
-                    self.backend, self.x_kernel, sample.design.x,
-                    [System(self._operators[index].columns(grid), sample.shift)], sample.lam,
-                    goal, self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1],
-                )  # fmt: skip
-                # "auto" chose CG for all blocks. It remains as the fallback if CG misses the goal, and for
-                # factors that fit in memory one at a time.
-                solved = solver_of(self.options).solve(problem, progress)
-                (solution,) = solved.solutions
-                self._account(solved, len(solution.value[0]))
-                del problem, solved
-            values.append(solution.value)
-            errors.append(float(np.sqrt(largest / sample.lam) * solution.certificate.residual))
-            kinds.add(solution.certificate.kind)
-            del solution  # frees its image
-        parts = [self.spread[0] @ values[0], self.spread[1] @ values[-1]]
-        total, atoms = parts[0] + parts[1], None
-        if any(self.atomless):
-            atoms = np.zeros_like(total)
-            for part, atomless in zip(parts, self.atomless, strict=True):
-                atoms += 0.0 if atomless else part
-        kind = "sampled" if "sampled" in kinds else "rigorous"
-        return np.ascontiguousarray(total), atoms, errors[0] + errors[-1], kind
-
-    def _direct_solver(self, index: int, sample: Sample) -> DirectSolver:
+    def direct_solver(self, index: int) -> DirectSolver:
         """Return the solver of a sample, which keeps its factor for the next block of points."""
         if len(self._direct) <= index:
             dtype = self.options.dtype or EXACT
-            operator = self._operators[index] if dtype == EXACT else self._operator(sample, dtype)
+            operator = self._operators[index]
+            if dtype != EXACT:
+                operator = self._operator(self.systems[index], dtype)
             stages = stages_of(self._checkpoint, f"dense {index}")
             self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
         return self._direct[index]
 
     @contextmanager
-    def _released_on_error(self) -> Iterator[None]:
+    def released_on_error(self) -> Iterator[None]:
+        """Release all factors, also those of the other side, if an error ends the block."""
         try:
             yield
         except KeyboardInterrupt:
             self._leave()
             raise
         except BaseException:
-            self.close()  # also the other side's factor
+            self.close()
             raise
 
-    def _account_direct(self, operator: GramOperator, passes: int, points: int) -> None:
-        """Record a solve with a factor; ``passes`` were made before it."""
-        self.solver, self.dtype = "cholesky", str(operator.dtype)
-        self.cache = min(self.cache, operator.cache)  # "disk" sorts first
-        self.passes += operator.passes - passes
-        matrices = cholesky_bytes(operator) * len(self._systems)
-        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
-
-    def _account(self, solved: Solved, points: int) -> None:
-        """Record a solve by iterations, or by a factor that no other block of points uses."""
-        self.solver, self.dtype = solved.solver, str(solved.operator.dtype)
+    def account(self, solved: Solved, points: int) -> None:
+        """Record a solve of a block of points: by iterations, or with a factor."""
+        operator = solved.operator
+        self.solver, self.dtype = solved.solver, str(operator.dtype)
         self.iterations += solved.iterations
-        self.passes += solved.operator.passes
         self.notes.extend(note for note in solved.notes if note not in self.notes)
         self.rounding_alone |= solved.rounding_alone
-        matrices = solved.operator.peak_bytes
+        if self._use_direct:  # the factors of all samples stay
+            self.cache = min(self.cache, operator.cache)  # "disk" sorts first
+            self.passes += solved.passes
+            matrices = cholesky_bytes(operator) * len(self.systems)
+        else:
+            self.passes += operator.passes
+            matrices = operator.peak_bytes
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
+
+
+@dataclass(frozen=True, eq=False)
+class _Factored:
+    """The solver of a sample's systems with a factor that stays for other blocks of points."""
+
+    form: DenseFit
+    index: int
+    name: ClassVar[str] = "cholesky"
+
+    def estimate(self, size: ProblemSize) -> Cost:
+        """Return the expected cost of the factor."""
+        return Cholesky().estimate(size)
+
+    def solve(
+        self, problem: LinearProblem, progress: Progress, state: Checkpoint | None = None
+    ) -> Solved:
+        """Return certified solutions, with the number of passes that they took."""
+        direct = self.form.direct_solver(self.index)
+        operator = direct.operator
+        before = operator.passes
+        with self.form.released_on_error():
+            solutions = direct.solve(problem.systems, problem.goal, progress, keep=True)
+        return Solved(solutions, operator, self.name, 0, passes=operator.passes - before)
+
+
+class _Block:
+    """The coefficients at a block of points, from the solutions of each sample.
+
+    Attributes
+    ----------
+    kinds : set of str
+        Kinds of the certificates.
+    """
+
+    def __init__(self, form: DenseFit, largest: float) -> None:
+        self._form, self._largest = form, largest  # the largest k_Y
+        self._values: list[NDArray[np.float64]] = []
+        self._errors: list[float] = []
+        self.kinds: set[str] = set()
+
+    def add(self, solved: Solved) -> None:
+        """Take the solutions of the next sample."""
+        sample = self._form.systems[len(self._values)]
+        (solution,) = solved.solutions
+        self._form.account(solved, len(solution.value[0]))
+        residual = solution.certificate.residual
+        self._values.append(solution.value)
+        self._errors.append(float(np.sqrt(self._largest / sample.lam) * residual))
+        self.kinds.add(solution.certificate.kind)
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of the value that follows from the solutions."""
+        return self._errors[0] + self._errors[-1]
+
+    def coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return c (u, q), and its part for outputs that are atoms; None if all are."""
+        form = self._form
+        parts = [form.spread[0] @ self._values[0], form.spread[1] @ self._values[-1]]
+        total, atoms = parts[0] + parts[1], None
+        if any(form.atomless):
+            atoms = np.zeros_like(total)
+            for part, atomless in zip(parts, form.atomless, strict=True):
+                atoms += 0.0 if atomless else part
+        return np.ascontiguousarray(total), atoms
 
 
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:
