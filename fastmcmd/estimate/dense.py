@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
@@ -371,11 +371,15 @@ class DenseFit:
     @cached_property
     def _operators(self) -> list[GramOperator]:
         """Operators of the systems in float64."""
-        return [self._operator(sample, EXACT) for sample in self.systems]
+        return [
+            GramOperator(self.backend, self.x_kernel, sample.design.x, EXACT, self._matrix_budget)
+            for sample in self.systems
+        ]
 
-    def _operator(self, sample: Sample, dtype: DTypeLike) -> GramOperator:
-        budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(self.systems)
-        return GramOperator(self.backend, self.x_kernel, sample.design.x, np.dtype(dtype), budget)
+    @property
+    def _matrix_budget(self) -> int:
+        """Bytes for the matrices of each system."""
+        return self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(self.systems)
 
     def _problem(self, index: int, grid: HostArray | Rows, largest: float) -> LinearProblem:
         """Return the systems of a sample at some points; ``largest`` is the largest k_Y."""
@@ -393,7 +397,9 @@ class DenseFit:
             dtype = self.options.dtype or EXACT
             operator = self._operators[index]
             if dtype != EXACT:
-                operator = self._operator(self.systems[index], dtype)
+                operator = GramOperator(
+                    self.backend, self.x_kernel, operator.x, dtype, self._matrix_budget
+                )
             stages = stages_of(self._checkpoint, f"dense {index}")
             self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
         return self._direct[index]

@@ -181,16 +181,16 @@ class _Certified:
         weights = self.problem.stream.weights
         return importance_of(weights, row_pass.norms) if self.needs_residuals else weights
 
-    def add(self, others: list[LowRankSolution]) -> None:
+    def add(self, alternatives: list[LowRankSolution]) -> None:
         """Take the solutions that residuals certify, for the models that they serve."""
         problem = self.problem
-        better = problem.errors(others, *self.bounds)
+        better = problem.errors(alternatives, *self.bounds)
         improved = self.sampled | {
             model for model in self.late if better[model] < self.errors[model]
         }
         self.solutions = [
             other if term.model in improved else one
-            for term, one, other in zip(problem.terms, self.solutions, others, strict=True)
+            for term, one, other in zip(problem.terms, self.solutions, alternatives, strict=True)
         ]
         self.errors = problem.errors(self.solutions, *self.bounds)
 

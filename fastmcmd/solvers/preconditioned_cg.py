@@ -181,13 +181,13 @@ class _Precisions:
 
     def _take(self, attempt: Attempt, operator: GramOperator) -> None:
         """Take the result of an attempt if it is the best so far."""
-        result, goal, lead = attempt.result, self._problem.goal, attempt.preconditioners
+        result, goal, preconditioners = attempt.result, self._problem.goal, attempt.preconditioners
         assert result is not None
         self._passes = operator.passes
         self._notes += attempt.notes
         solved = Solved(
             result.solutions, operator, self._solver.name, result.iterations, self._notes,
-            0 if lead is None else lead.rank,
+            0 if preconditioners is None else preconditioners.rank,
         )  # fmt: skip
         if self._best is None or solved.worst(goal) < self._best.worst(goal):
             self._best = solved
@@ -305,10 +305,9 @@ class Attempt:
             saved_state = None  # its arrays are not held any longer than needed
         elif self.preconditioners is None:
             plain = self._plain()
-            part = None if plain.interrupted else plain.policy.part()
-            if part is not None:
-                on_part = _PartRun(part)
-                del part
+            part_rows = 0 if plain.interrupted else plain.policy.part_rows()
+            if part_rows:
+                on_part = _PartRun(plain.policy.on_part(part_rows))
                 yield on_part
                 landmarks = plain.policy.cheapest(plain.policy.at_start(on_part.count))
                 self.preconditioners = preconditioners_of(

@@ -162,37 +162,22 @@ class SwitchPolicy:
         """Begin with the landmarks that an interrupted run had reached."""
         self._first_step, self._landmarks = step, None
 
-    def part(self) -> BlockCGRun | None:
-        """Return plain CG on a part of the rows, to be run to its end; None to begin without.
+    def part_rows(self) -> int:
+        """Return on how many rows to try plain CG (`on_part`); 0 to begin without."""
+        operator = self._operator
+        rows = max(_PART, _PART_PER_COLUMN * self._size.total_columns)
+        if operator.size < _MANY * rows or operator.backend.on_device:
+            return 0
+        # Below that even the search for landmarks does not pay.
+        usual = self._total(*_USUAL)
+        return 0 if _WORTH_FROM_START * cg_cost(self._size).total <= usual else rows
+
+    def on_part(self, count: int) -> BlockCGRun:
+        """Return plain CG on ``count`` random rows, to be run to its end.
 
         Plain CG is expected to need as many products as on a random part of the rows with the same
         regulariser, whose spectrum is much the same.
         """
-        operator = self._operator
-        rows = max(_PART, _PART_PER_COLUMN * self._size.total_columns)
-        if operator.size < _MANY * rows or operator.backend.on_device:
-            return None
-        # Below that even the search for landmarks does not pay.
-        if _WORTH_FROM_START * cg_cost(self._size).total <= self._total(*_USUAL):
-            return None
-        return self._on_part(rows)
-
-    def at_start(self, products: int) -> Allowance | None:
-        """Return what preconditioners to begin with may cost, or None to begin without.
-
-        ``products`` is the number that `part` needed.
-        """
-        plain = _WORTH_FROM_START * (products * self._product + self._certified(products))
-        if plain <= self._total(*_USUAL):
-            return None
-        norm = max(scaled_norm(system.rhs, system.shift) for system in self._systems)
-        if not math.isfinite(norm):
-            return None
-        decades = math.log10(max(norm / self._target, 10.0))
-        return Allowance(plain, decades, from_start=True)
-
-    def _on_part(self, count: int) -> BlockCGRun:
-        """Return plain CG on ``count`` random rows."""
         operator = self._operator
         rows, index = operator.random_rows(count, generator(operator.size, Purpose.PROBE))
         small = GramOperator(
@@ -205,6 +190,20 @@ class SwitchPolicy:
         ]
         unit = float(np.finfo(operator.dtype).eps) / 2
         return BlockCGRun(small, systems, self._target, self._limit, unit=unit)
+
+    def at_start(self, products: int) -> Allowance | None:
+        """Return what preconditioners to begin with may cost, or None to begin without.
+
+        ``products`` is the number on a part of the rows.
+        """
+        plain = _WORTH_FROM_START * (products * self._product + self._certified(products))
+        if plain <= self._total(*_USUAL):
+            return None
+        norm = max(scaled_norm(system.rhs, system.shift) for system in self._systems)
+        if not math.isfinite(norm):
+            return None
+        decades = math.log10(max(norm / self._target, 10.0))
+        return Allowance(plain, decades, from_start=True)
 
     def decide(self, history: list[float]) -> Allowance | None:
         """Return what preconditioners may cost after the residual norms ``history``, or None to stay."""

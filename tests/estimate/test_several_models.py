@@ -230,11 +230,11 @@ def test_low_rank_memory(rng, monkeypatch):
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(3)}
     calls = []
-    fit = fitting.fit_low_rank
+    forms = fitting.LowRankForms
     monkeypatch.setattr(
         fitting,
-        "fit_low_rank",
-        lambda nature, models, *args: calls.append(len(models)) or fit(nature, models, *args),
+        "LowRankForms",
+        lambda nature, models, *args: calls.append(len(models)) or forms(nature, models, *args),
     )
     results = {}
     for limit in ("120MB", "4GB"):

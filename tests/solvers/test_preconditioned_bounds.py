@@ -21,20 +21,21 @@ KERNELS = [
 
 @pytest.fixture
 def starts(monkeypatch):
-    """Preconditioners cost nothing and small problems are sampled; lists the decision of each start."""
+    """Preconditioners cost nothing and small problems are sampled; lists the decision of each search."""
     for name, value in {"_PART": 20, "_PART_PER_COLUMN": 2, "_MANY": 1, "_USUAL": (1, 0.0)}.items():
         monkeypatch.setattr(switch_policy, name, value)
     monkeypatch.setattr(switch_policy, "_WORTH_FROM_START", 50.0)
     monkeypatch.setattr(costs, "_LANDMARK", 0.0)
     monkeypatch.setattr(costs, "_APPLIED", 0.0)
-    decisions, at_start = [], switch_policy.SwitchPolicy.at_start
+    decisions, cheapest = [], switch_policy.SwitchPolicy.cheapest
 
-    def recording(self):
-        preconditioners = at_start(self)
-        decisions.append(preconditioners is not None)
-        return preconditioners
+    def recording(self, allowance):
+        landmarks = cheapest(self, allowance)
+        if allowance is not None and allowance.from_start:
+            decisions.append(landmarks is not None)
+        return landmarks
 
-    monkeypatch.setattr(switch_policy.SwitchPolicy, "at_start", recording)
+    monkeypatch.setattr(switch_policy.SwitchPolicy, "cheapest", recording)
     return decisions
 
 
