@@ -131,6 +131,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "add_densities", loops.add_densities);
   def(m, "count_ranges", loops.count_ranges);
   def(m, "count_masses", loops.count_masses);
+  def(m, "accept_pivots", loops.accept_pivots);
 }
 
 }  // namespace fastmcmd

@@ -13,6 +13,7 @@
 #include "loops/outcomes.h"
 #include "loops/panels.h"
 #include "loops/pearson.h"
+#include "loops/pivots.h"
 #include "loops/scores.h"
 #include "loops/steps.h"
 #include "loops/table.h"
@@ -37,7 +38,7 @@ const loop_table loops = {
     double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
     mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
     correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
-    step_scores, add_masses, add_densities, count_ranges, count_masses,
+    step_scores, add_masses, add_densities, count_ranges, count_masses, accept_pivots,
 };
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

@@ -762,6 +762,26 @@ def count_masses(first: _F64, step: _F64, base: _F64, slope: _F64, out: _F64) ->
     The ratio of the probabilities of k + 1 and k is ``step (base + slope k) / (k + 1)``, and at least 0.
     """
 
+def accept_pivots(
+    residual: _F64,
+    proposals: NDArray[np.int64],
+    least: _F64,
+    uniform: _F64,
+    most: int,
+    before: _F64,
+    columns: _F64,
+    pivots: NDArray[np.int64],
+    factor: _F64,
+    draws: NDArray[np.int64],
+) -> int:
+    """Choose pivots among proposals (c,), rows of residual (m, m); return how many: at most ``most``.
+
+    Each proposal is eliminated in turn if its remaining residual exceeds ``least`` (m,) and, with uniform
+    (c,), the next uniform number times its residual before the call; without (0,) in any case. Writes
+    pivots (c,), their Cholesky factor (k, k) into factor (c c,), and the number of uniform numbers into
+    draws (1,). Residual is overwritten; before (m,) and columns (c, m) are scratch.
+    """
+
 def isa() -> str:
     """Name of the instruction set in use."""
 

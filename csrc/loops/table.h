@@ -103,6 +103,9 @@ struct loop_table {
                         ins constants, in weights, outs densities);
   void (*count_ranges)(in mean, in alpha, double tail, out first, out last);
   void (*count_masses)(in first, in step, in base, in slope, outs masses);
+  index_t (*accept_pivots)(outs residual, vec<const int64_t> proposals, in least, in uniform,
+                           int64_t most, out before, outs columns, vec<int64_t> pivots, out factor,
+                           vec<int64_t> draws);
 };
 
 }  // namespace fastmcmd

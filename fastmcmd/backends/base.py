@@ -225,6 +225,10 @@ class Backend(ABC):
     def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
         """Return K(x, z) (n, m) in full; ``z=None`` is K(x, x)."""
 
+    def write_gram(self, kernel: Kernel, x: Points, z: Points, out: Array) -> None:
+        """Write K(x, z) into ``out`` (n, m), a contiguous array in the precision of the points."""
+        out[...] = self.gram(kernel, x, z)
+
     @abstractmethod
     def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, z) v (n, k), streamed."""

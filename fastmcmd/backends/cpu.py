@@ -22,7 +22,7 @@ from fastmcmd.backends.base import (
 )
 from fastmcmd.kernels import Kernel
 
-__all__ = ["CpuBackend", "core", "pivoted_columns"]
+__all__ = ["CpuBackend", "accepted_pivots", "core", "pivoted_columns"]
 
 
 @lru_cache(maxsize=1)
@@ -69,6 +69,34 @@ def pivoted_columns(
         rank, stop,
     )  # fmt: skip
     return int(count)
+
+
+def accepted_pivots(
+    residual: Array,
+    proposals: NDArray[np.intp],
+    least: Array,
+    most: int,
+    rng: np.random.Generator | None,
+) -> tuple[NDArray[np.int64], Array]:
+    """Return the proposals that become pivots, at most ``most``, and their Cholesky factor (k, k).
+
+    Each proposal, a row of ``residual`` (m, m), is eliminated in turn if its remaining residual exceeds
+    ``least`` (m,). With ``rng``, it must also exceed a uniform number times its residual before the call.
+    ``residual`` is overwritten. The generator advances by the uniform numbers that are needed.
+    """
+    count, size = len(proposals), len(residual)
+    state = None if rng is None else rng.bit_generator.state
+    uniform = np.empty(0) if rng is None else rng.random(count)
+    pivots, draws = np.empty(count, dtype=np.int64), np.empty(1, dtype=np.int64)
+    factor = np.empty(count * count)
+    rank = core().accept_pivots(
+        residual, proposals.astype(np.int64, copy=False), least, uniform, most, np.empty(size),
+        np.empty((count, size)), pivots, factor, draws,
+    )  # fmt: skip
+    if rng is not None and draws[0] < count:
+        rng.bit_generator.state = state
+        rng.random(draws[0])
+    return pivots[:rank], factor[: rank * rank].reshape(rank, rank)
 
 
 @dataclass(frozen=True)
@@ -126,6 +154,13 @@ class CpuBackend(Backend):
             threads=get_num_threads(), tile=self.tile, symmetric=z is None,
         )  # fmt: skip
         return out
+
+    def write_gram(self, kernel: Kernel, x: Points, z: Points, out: Array) -> None:
+        """Write K(x, z) into ``out``."""
+        core().gram(
+            *_program(kernel, self.direct), x.rows, z.rows, out,
+            threads=get_num_threads(), tile=self.tile, symmetric=False,
+        )  # fmt: skip
 
     def matmul(self, kernel: Kernel, x: Points, z: Points, v: Array) -> NDArray[np.float64]:
         """Return K(x, z) v, streamed."""

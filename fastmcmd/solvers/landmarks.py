@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.cpu import accepted_pivots
 from fastmcmd.backends.tall_skinny import eliminated
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels import Kernel
@@ -130,7 +131,7 @@ class LandmarkSearch:
             if total <= 0:
                 self._dull = _DULL
                 break
-            size = int(np.clip(self.rank // 2, _LEAST_BLOCK, _MOST_BLOCK))
+            size = min(max(self.rank // 2, _LEAST_BLOCK), _MOST_BLOCK)
             draws = self._rng.choice(len(chance), size, p=chance / total)
             before = self.rank
             self._accept(draws, rank)
@@ -194,48 +195,31 @@ class LandmarkSearch:
         That share is the residual left by earlier proposals, relative to the residual before the block.
         With ``least``, a fraction of the largest residual, accept every proposal whose residual exceeds it.
         """
-        smallest = (least or 0.0) * float(self.residual_diagonal.max())
+        start, backend = self.rank, self._backend
         # A row that is rejected and drawn again in the same block gets a second chance.
         distinct, proposals = np.unique(draws, return_inverse=True)
-        explained = self._columns[: self.rank, distinct]
-        points = self._backend.points(self.rows[distinct], EXACT, self.offset)
-        residual = np.asarray(self._backend.gram(self._kernel, points), dtype=np.float64)
+        explained = self._columns[:start, distinct]
+        points = backend.points(self.rows[distinct], EXACT, self.offset)
+        residual = np.ascontiguousarray(backend.gram(self._kernel, points), dtype=np.float64)
         residual -= explained.T @ explained
-        first = residual.diagonal().copy()
-        accepted: list[int] = []
-        local = np.empty((len(distinct), len(distinct)))  # its columns: local Cholesky factor
-        for index in proposals:
-            if self.rank + len(accepted) >= most:
-                break
-            remaining = residual[index, index]
-            if remaining <= max(FLOOR * self.diagonal[distinct[index]], smallest):
-                continue
-            if least is None and self._rng.random() * first[index] > remaining:
-                continue
-            column = residual[:, index] / np.sqrt(remaining)
-            local[:, len(accepted)] = column
-            residual -= np.outer(column, column)
-            accepted.append(index)
-        if not accepted:
-            return
-        accepted_rows = distinct[accepted]
-        factor = np.tril(local[accepted][:, : len(accepted)])
-        new = np.asarray(
-            self._backend.gram(
-                self._kernel, self._backend.points(self.rows[accepted_rows], EXACT, self.offset),
-                self._points,
-            ),
-            dtype=np.float64,
+        smallest = (least or 0.0) * float(self.residual_diagonal.max())
+        pivots, factor = accepted_pivots(
+            residual, proposals, np.maximum(FLOOR * self.diagonal[distinct], smallest), most - start,
+            self._rng if least is None else None,
         )  # fmt: skip
-        leading = self._columns[: self.rank]
-        new = eliminated(np.ascontiguousarray(new), leading, leading[:, accepted_rows], factor)
+        if not len(pivots):
+            return
+        accepted_rows = distinct[pivots]
+        leading, new = self._columns[:start], self._columns[start : start + len(pivots)]
+        points = backend.points(self.rows[accepted_rows], EXACT, self.offset)
+        backend.write_gram(self._kernel, points, self._points, new)
+        eliminated(new, leading, leading[:, accepted_rows], factor)
         # At the pivots themselves substitution reproduces the factor up to errors, which it multiplies if
         # the pivots are nearly dependent: L L' would then be off by 1e-10 instead of by rounding.
         new[:, accepted_rows] = factor.T
-        self._columns[self.rank : self.rank + len(accepted)] = new
         self.residual_diagonal -= np.einsum("ij,ij->j", new, new)
         np.maximum(self.residual_diagonal, 0.0, out=self.residual_diagonal)
-        self._pivots.extend(int(index) for index in accepted_rows)
+        self._pivots.extend(accepted_rows.tolist())
         self.residual_diagonal[accepted_rows] = 0.0
 
     def kernel_features(self) -> KernelFeatures:

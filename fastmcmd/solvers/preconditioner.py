@@ -64,7 +64,11 @@ class Landmarks(LandmarkSearch):
             rng.choice(len(rows), min(len(rows), _EIGENVALUE_ROWS), replace=False)
         )
         points = operator.prepare(rows[self._sampled_rows], EXACT)
-        self._gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
+        self._root = np.sqrt(self.weight[self._sampled_rows])
+        gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
+        # The sampled part of E~, without the first landmarks.
+        self._residual_gram, self._explained = self._root[:, None] * gram * self._root, 0
+        self._first = generator(0, Purpose.PROBE).normal(size=len(gram))
         self._residual_eigenvalue = 0, 0.0  # at a rank
         self.step = 0
 
@@ -75,13 +79,17 @@ class Landmarks(LandmarkSearch):
         return self._residual_eigenvalue[1]
 
     def _largest_left(self) -> float:
-        root = np.sqrt(self.weight[self._sampled_rows])
-        low = self.columns[:, self._sampled_rows] * root
-        residual_gram = root[:, None] * self._gram * root - low.T @ low
-        vector = generator(0, Purpose.PROBE).normal(size=len(residual_gram))
+        # Steps in the same parts, whichever are new: a resumed run computes the same number.
+        for stop in RANKS:
+            stop = min(stop, self.rank)
+            if stop > self._explained:
+                low = self._columns[self._explained : stop, self._sampled_rows] * self._root
+                self._residual_gram -= low.T @ low
+                self._explained = stop
+        vector = self._first
         for _ in range(_POWERS):
-            vector = residual_gram @ (vector / np.linalg.norm(vector))
-        share = len(self.rows) / len(residual_gram) * self._scale
+            vector = self._residual_gram @ (vector / np.linalg.norm(vector))
+        share = len(self.rows) / len(vector) * self._scale
         return float(np.linalg.norm(vector)) * share
 
     @property
