@@ -181,9 +181,11 @@ class _Run:
                 break
 
     def _problem_of(self, some: Subsample, stop: Callable[[], bool]) -> SubsampleProblem:
-        _, features = some.features()
+        start = time.perf_counter()
+        self._features, values = some.features()
+        self._feature_seconds = time.perf_counter() - start
         rhs = np.zeros((len(some), self._columns))
-        rhs[:, : features.shape[1]] = features[:, : self._columns]
+        rhs[:, : values.shape[1]] = values[:, : self._columns]
         scale = float(np.sqrt(max(float(np.max(self._kernel.diagonal(self._rows.x))), 0.0)))
         shift = np.full(len(some), len(some) * self._lam)
         return SubsampleProblem(
@@ -259,10 +261,7 @@ class _Run:
 
     def _setup(self) -> float:
         """Return the seconds of the setup: distinct inputs, features of outputs, norms of rows."""
-        rows = self._rows
-        start = time.perf_counter()
-        features, _ = rows.features()
-        once = time.perf_counter() - start
+        rows, features = self._rows, self._features
         outputs = np.resize(rows.outputs()[0], (2 * len(rows), 1))
 
         def work() -> None:
@@ -270,4 +269,4 @@ class _Run:
             features.transform(outputs)
             GramOperator(self._backend, self._kernel, rows.x, np.dtype(np.float32), self._budget)
 
-        return once + seconds_of(work) * rows.n / len(rows)
+        return self._feature_seconds + seconds_of(work) * rows.n / len(rows)

@@ -59,7 +59,7 @@ def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> C
     # Each application to all columns: two products with n x p entries of K in float64.
     applied = 2 * EXACT_COST * n * landmarks * (2 * entry + 2 * size.total_columns)
     applied += _APPLIED * len(size.columns)
-    return Cost(searched + building, cg_cost(size).per_product + applied, products)
+    return Cost(searched + building, cg_cost(size, products).per_product + applied, products)
 
 
 def cholesky_cost(size: ProblemSize) -> Cost:

@@ -155,6 +155,9 @@ def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
     assert gram.shape == (n, m)
     assert gram.dtype == dtype
     assert np.abs(gram - cross).max() <= entry
+    target = np.full((n, m), np.nan, dtype=dtype)
+    backend.write_gram(kernel, x, z, target)
+    np.testing.assert_array_equal(target, gram)
 
     out = backend.matmul(kernel, x, z, v)
     assert out.shape == (n, k)

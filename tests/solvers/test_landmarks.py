@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits  # scikit-learn needs it, too
 
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
+from fastmcmd.backends.cpu import accepted_pivots
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.rounding import bounded_residuals, factor_error
@@ -382,3 +383,47 @@ def test_bounds_of_rows_do_not_depend_on_a_distant_one(kernel, far, rng):
     np.testing.assert_allclose(beside[near_rows], near[near_rows], rtol=1e-6)
     assert not np.isnan(beside[2])
     assert beside[2] >= np.asarray(kernel.diagonal(rows))[2] * (1 - 1e-6) or kernel == fm.Linear()
+
+
+def decided(residual, proposals, least, most, uniform):
+    """The definition of `accepted_pivots`: pivots, factor, and the number of uniform numbers."""
+    residual, before = residual.copy(), residual.diagonal().copy()
+    pivots, columns, draws = [], [], 0
+    for index in proposals:
+        if len(pivots) == most:
+            break
+        if residual[index, index] <= least[index]:
+            continue
+        if uniform is not None:
+            draws += 1
+            if uniform[draws - 1] * before[index] > residual[index, index]:
+                continue
+        columns.append(residual[:, index] / np.sqrt(residual[index, index]))
+        residual -= np.outer(columns[-1], columns[-1])
+        pivots.append(index)
+    factor = np.tril(np.array(columns).T[pivots]) if pivots else np.empty((0, 0))
+    return pivots, factor, draws
+
+
+@pytest.mark.parametrize("rank", [1, 3, 40])
+@pytest.mark.parametrize("is_random", [True, False])
+@pytest.mark.parametrize("most", [0, 4, 100])
+def test_accepted_pivots_to_the_last_bit(rng, rank, is_random, most):
+    m = 30
+    root = rng.normal(size=(m, rank)) * rng.uniform(0.01, 2, size=(m, 1))
+    residual = root @ root.T
+    least = np.maximum(1e-12 * residual.diagonal(), 0.1 * (rng.random(m) < 0.2))
+    proposals = rng.choice(m, 60)  # some come again
+    uniform = np.random.default_rng(7).random(60) if is_random else None
+    expected, factor, draws = decided(residual, proposals, least, most, uniform)
+    generator = np.random.default_rng(7) if is_random else None
+    pivots, result = accepted_pivots(residual.copy(), proposals, least, most, generator)
+    assert pivots.tolist() == expected
+    np.testing.assert_array_equal(result, factor)
+    np.testing.assert_allclose(
+        result @ result.T, residual[np.ix_(pivots, pivots)], rtol=0, atol=1e-12
+    )
+    if is_random:  # it advances by the numbers that were needed
+        after = np.random.default_rng(7)
+        after.random(draws)
+        assert generator.random() == after.random()
