@@ -85,15 +85,16 @@ def accepted_pivots(
     ``residual`` is overwritten. The generator advances by the uniform numbers that are needed.
     """
     count, size = len(proposals), len(residual)
-    state = None if rng is None else rng.bit_generator.state
-    uniform = np.empty(0) if rng is None else rng.random(count)
+    state, uniform = None, np.empty(0)
+    if rng is not None:
+        state, uniform = dict(rng.bit_generator.state), rng.random(count)
     pivots, draws = np.empty(count, dtype=np.int64), np.empty(1, dtype=np.int64)
     factor = np.empty(count * count)
     rank = core().accept_pivots(
         residual, proposals.astype(np.int64, copy=False), least, uniform, most, np.empty(size),
         np.empty((count, size)), pivots, factor, draws,
     )  # fmt: skip
-    if rng is not None and draws[0] < count:
+    if rng is not None and state is not None and draws[0] < count:
         rng.bit_generator.state = state
         rng.random(draws[0])
     return pivots[:rank], factor[: rank * rank].reshape(rank, rank)

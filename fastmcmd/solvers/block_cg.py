@@ -55,7 +55,7 @@ def _directions(block: Array, least: float) -> Array:
     return times(block, vectors[:, keep] / np.sqrt(values[keep]))
 
 
-def _preconditioned(directions: Array, applied: Array) -> Array | None:
+def _orthonormal(directions: Array, applied: Array) -> Array | None:
     """Return columns of ``applied``, M^-1 times the directions, that are orthonormal in the norm of M.
 
     That norm is close to the energy norm; in the plain norm rounding would destroy the directions along the
@@ -84,7 +84,7 @@ def restarted(
         directions: Array | None = _directions(old.residual, _DROP * target)
         assert directions is not None
         if directions.shape[1]:
-            directions = _preconditioned(directions, precondition(directions))
+            directions = _orthonormal(directions, precondition(directions))
         if directions is None:
             return None
         systems.append(
@@ -149,21 +149,25 @@ class _SystemRun:
         """Set the directions of the first product."""
         self.norm = _spectral(self.residual)
         constant = self.scale[:, None] * (self.norm / np.linalg.norm(self.scale))
-        self._start(beside([self.residual, constant]), _DROP * self.target)
-        if self.directions is None:
+        start = beside([self.residual, constant])
+        directions = self._preconditioned_directions(start, _DROP * self.target)
+        if directions is None or self._is_done():
             return
-        if self._is_done():
-            self.directions = None
-        elif not self.directions.shape[1]:
-            self._start(self.residual, 0.0)
+        if not directions.shape[1]:
+            directions = self._preconditioned_directions(self.residual, 0.0)
+        self.directions = directions
 
-    def _start(self, block: Array, least: float) -> None:
-        """Set the directions to those of ``block`` above ``least``, preconditioned."""
+    def _preconditioned_directions(self, block: Array, least: float) -> Array | None:
+        """Return the directions of ``block`` above ``least``, preconditioned if the run is.
+
+        Returns None if the preconditioner is not positive definite.
+        """
         directions: Array | None = _directions(block, least)
         assert directions is not None
         if self.precondition is not None and directions.shape[1]:
-            directions = _preconditioned(directions, self.precondition(directions))
-        self.directions, self.indefinite = directions, directions is None
+            directions = _orthonormal(directions, self.precondition(directions))
+        self.indefinite = directions is None
+        return directions
 
     @property
     def width(self) -> int:
@@ -210,10 +214,10 @@ class _SystemRun:
         least = _DROP * self.target
         block = self.residual
         if not plain:
-            self._start(self.residual, least)
-            if self.directions is None:
+            changed = self._preconditioned_directions(self.residual, least)
+            if changed is None:
                 return
-            block = self.directions
+            block = changed
         conjugate = times(directions, inner(image, block), base=block, sign=-1.0)
         if self.first is None:
             self.first = directions, image
@@ -223,7 +227,7 @@ class _SystemRun:
         self.directions = _directions(conjugate, least if plain else 0.0)
         if not self.directions.shape[1]:
             # Each direction is below the threshold, their sum is not: restart with all of them.
-            self._start(self.residual, 0.0)
+            self.directions = self._preconditioned_directions(self.residual, 0.0)
 
     def _is_done(self) -> bool:
         return (

@@ -294,13 +294,10 @@ class Attempt:
             state, stalled = saved_state.cg, saved_state.stalled
             report_resumed(state, self._progress)
             if self.preconditioners is None:
-                budget = saved_state.search_budget
-                landmarks = landmarks_after(
-                    self._operator, self._systems, saved_state.landmark_steps, budget
-                )
-                self.preconditioners = preconditioners_of(
-                    self._operator, self._systems, landmarks, budget
-                )
+                parts = self._operator, self._systems
+                step, budget = saved_state.landmark_steps, saved_state.search_budget
+                landmarks = landmarks_after(*parts, step, budget)
+                self.preconditioners = preconditioners_of(*parts, landmarks, budget)
                 del landmarks
             saved_state = None  # its arrays are not held any longer than needed
         elif self.preconditioners is None:
@@ -309,11 +306,11 @@ class Attempt:
             if part_rows:
                 on_part = _PartRun(plain.policy.on_part(part_rows))
                 yield on_part
-                landmarks = plain.policy.cheapest(plain.policy.at_start(on_part.count))
+                cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.count))
                 self.preconditioners = preconditioners_of(
-                    self._operator, self._systems, landmarks, self._budget
+                    self._operator, self._systems, cheapest, self._budget
                 )
-                del on_part
+                del on_part, cheapest
             if self.preconditioners is None:
                 # A saved run may lack the decision on its last product.
                 if not self.switches(plain):
@@ -324,7 +321,6 @@ class Attempt:
                 self.preconditioners, state = self._switched
                 self._switched = None
             del plain
-            assert self.preconditioners is not None
             self._progress.stage(f"preconditioned with {self.preconditioners.rank} landmarks")
             if state is not None:
                 assert state.block is not None
@@ -334,19 +330,27 @@ class Attempt:
                     return
                 state = replace(state, block=block)
                 del block
+        assert self.preconditioners is not None
         run = self._run(_PreconditionedRun, state, store, self.preconditioners)
         run.preconditioners, run.stalled = self.preconditioners, stalled
         del state
         yield run
-        self.result, stalled, rank = run.outcome, run.stalled, run.preconditioners.rank
+        self.result, stalled = run.outcome, run.stalled
         del run
-        assert self.result is not None
-        if self.result.indefinite:
-            yield from self._again(_indefinite(self.preconditioners))
-        elif stalled and self._last and not self.result.converged:
+        yield from self._after_preconditioned(self.preconditioners, stalled)
+
+    def _after_preconditioned(
+        self, preconditioners: Preconditioners, stalled: bool
+    ) -> Iterator[CertifiedCG]:
+        """Yield a plain run if the preconditioned one did not help."""
+        result, rank = self.result, preconditioners.rank
+        assert result is not None
+        if result.indefinite:
+            yield from self._again(_indefinite(preconditioners))
+        elif stalled and self._last and not result.converged:
             note = f"CG preconditioned with {rank} landmarks stalled: continued without a preconditioner"
-            yield from self._again(note, self.result)
-        elif self.result.converged or self._last:  # otherwise the notes of the next attempt say so
+            yield from self._again(note, result)
+        elif result.converged or self._last:  # otherwise the notes of the next attempt say so
             self.notes.append(f"preconditioned with {rank} landmarks")
 
     def switches(self, run: CertifiedCG | _PartRun) -> bool:
