@@ -132,18 +132,20 @@ def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     for stored_offset, value in statistics.norms:
         if stored_offset is offset:
             return value
-    # Rows in memory are one block.
-    blocks = as_blocks(x, None if isinstance(x, Rows) else len(x))
-    value = float(np.max([row_squares(block, offset).max() for _, block in blocks]))
+    value = float(np.max([row_squares(block, offset).max() for _, block in _blocks(x)]))
     statistics.norms.append((offset, value))
     return value
 
 
 def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
     """Return ``|x_i - offset|^2`` (n,)."""
-    if not isinstance(x, Rows):
-        return row_squares(x, offset)
-    return np.concatenate([row_squares(block, offset) for _, block in x.blocks()])
+    parts = [row_squares(block, offset) for _, block in _blocks(x)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _blocks(x: HostArray | Rows) -> Iterator[tuple[slice, HostArray]]:
+    """Return the blocks of a pass over the rows; rows in memory are one block, so threads start once."""
+    return as_blocks(x, None if isinstance(x, Rows) else len(x))
 
 
 def _of(x: HostArray | Rows) -> _RowStatistics:
@@ -159,8 +161,7 @@ def _of(x: HostArray | Rows) -> _RowStatistics:
 def _over(x: HostArray | Rows, work: Callable[[HostArray], Statistic]) -> list[Statistic]:
     """Return the results of ``work`` for pieces of all rows, in the order of the rows, on all threads."""
     statistics: list[Statistic] = []
-    # Rows in memory are one block, so that threads start once.
-    for _, block in as_blocks(x, None if isinstance(x, Rows) else len(x)):
+    for _, block in _blocks(x):
 
         def piece(rows: slice, block: HostArray = block) -> Statistic:
             return work(block[rows])

@@ -43,11 +43,8 @@ def make(request, tmp_path, monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """Record the passes."""
-    passes, over, squares = [], row_statistics._over, row_statistics._squares
-    monkeypatch.setattr(row_statistics, "_over", lambda x, work: passes.append(x) or over(x, work))
-    monkeypatch.setattr(
-        row_statistics, "_squares", lambda x, at: passes.append(x) or squares(x, at)
-    )
+    passes, blocks = [], row_statistics._blocks
+    monkeypatch.setattr(row_statistics, "_blocks", lambda x: passes.append(x) or blocks(x))
     return passes
 
 
