@@ -125,14 +125,7 @@ class LowRank:
             )
             features = enlarged.kernel_features()
         assert best is not None
-        _, part, errors = best
-        return [
-            part.of_model(model)
-            if has_own_landmarks
-            or (model in kinds and not (setting.give_up and errors[model] > 1.0))
-            else None
-            for model in range(problem.models)
-        ]
+        return work.of_models(*best[1:])
 
 
 @dataclass(eq=False)
@@ -218,6 +211,18 @@ class _Certification:
     ) -> None:
         self.problem, self.kinds, self.passes = problem, kinds, passes
         self.grid_residual = np.zeros(0)
+
+    def of_models(self, part: LowRankPart, errors: Array) -> list[LowRankPart | None]:
+        """Return the part of each model, or None if another form should serve it."""
+        setting = self.problem.setting
+        has_own_landmarks = isinstance(setting.landmarks, np.ndarray)
+        return [
+            part.of_model(model)
+            if has_own_landmarks
+            or (model in self.kinds and not (setting.give_up and errors[model] > 1.0))
+            else None
+            for model in range(self.problem.models)
+        ]
 
     def _certifies_all(self, features: KernelFeatures) -> bool:
         """Tell whether residuals of all rows give the certificate if the trace does not."""
