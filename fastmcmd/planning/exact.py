@@ -261,7 +261,7 @@ class _Run:
 
     def _setup(self) -> float:
         """Return the seconds of the setup: distinct inputs, features of outputs, norms of rows."""
-        rows, features = self._rows, self._features
+        rows, features = self._problem.rows, self._features
         outputs = np.resize(rows.outputs()[0], (2 * len(rows), 1))
 
         def work() -> None:
