@@ -235,28 +235,29 @@ void self_product(const kernel_table<T>& table, const T* a, const double* weight
   const std::vector<product_task> tasks = product_tasks(divide_up(p, block), together);
   const index_t count = static_cast<index_t>(tasks.size());
   const execution run = with_threads(how, area(p, p) * static_cast<double>(n), count);
-  workspace<T> memory(run.threads, chunk * block, 0, block * block);
+  const index_t ld = block + row_padding;
+  workspace<T> memory(run.threads, chunk * ld, 0, block * ld);
   parallel_for(count, run, [&](index_t task, int thread, const loop_control& control) {
     const product_task& mine = tasks[static_cast<size_t>(task)];
     const block_range cols(mine.col, block, p);
     T* right = memory.tile(thread);
     T* product = memory.first(thread);
     const index_t nv = divide_up(cols.count, table.vector_width);
-    std::fill_n(right, chunk * block, T(0));
+    std::fill_n(right, chunk * ld, T(0));
     for (index_t start = 0; start < n && !control.stopped(); start += chunk) {
       const index_t length = std::min(chunk, n - start);
       for (index_t c = 0; c < cols.count; ++c) {
         const T* from = a + (cols.start + c) * n + start;
         for (index_t k = 0; k < length; ++k) {
-          right[k * block + c] =
+          right[k * ld + c] =
               weight ? static_cast<T>(static_cast<double>(from[k]) * weight[start + k]) : from[k];
         }
       }
       for (index_t i = mine.first; i < mine.last; ++i) {
         const block_range rows(i, block, p);
-        table.multiply(rows.count, length, nv, a + rows.start * n + start, n, 1, right, block,
-                       product, block, update::store, {});
-        table.add_to_double(rows.count, cols.count, product, block,
+        table.multiply(rows.count, length, nv, a + rows.start * n + start, n, 1, right, ld,
+                       product, ld, update::store, {});
+        table.add_to_double(rows.count, cols.count, product, ld,
                             out + rows.start * p + cols.start, p);
       }
     }
