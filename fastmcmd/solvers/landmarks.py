@@ -222,12 +222,25 @@ class LandmarkSearch:
         self._pivots.extend(accepted_rows.tolist())
         self.residual_diagonal[accepted_rows] = 0.0
 
-    def kernel_features(self) -> KernelFeatures:
-        """Return the features at the landmarks so far."""
-        index = self.pivots
-        factor = np.tril(self._columns[: self.rank, index].T)
+    def features_of(self, x: HostArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return features (r, h) of rows that are no candidates, and their residual diagonal (h,)."""
+        points = self._backend.points(x, EXACT, self.offset)
+        pivots = self._backend.points(self.rows[self.pivots], EXACT, self.offset)
+        values = np.asarray(self._backend.gram(self._kernel, pivots, points), dtype=np.float64)
+        values = np.ascontiguousarray(values)
+        nothing = np.empty((0, len(x))), np.empty((0, self.rank))
+        eliminated(values, *nothing, self._factor())
+        diagonal = np.asarray(self._kernel.diagonal(x), dtype=np.float64)
+        diagonal -= np.einsum("ij,ij->j", values, values)
+        return values, np.maximum(diagonal, 0.0)
+
+    def _factor(self) -> NDArray[np.float64]:
+        factor = np.tril(self._columns[: self.rank, self.pivots].T)
         nothing = np.flatnonzero(factor.diagonal() == 0)  # `_never_empty`
         factor[nothing, nothing] = 1.0
-        return KernelFeatures(
-            self._kernel, np.ascontiguousarray(self.rows[index]), factor, self._backend, self.offset
-        )
+        return factor
+
+    def kernel_features(self) -> KernelFeatures:
+        """Return the features at the landmarks so far."""
+        pivots = np.ascontiguousarray(self.rows[self.pivots])
+        return KernelFeatures(self._kernel, pivots, self._factor(), self._backend, self.offset)
