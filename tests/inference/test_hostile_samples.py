@@ -123,5 +123,5 @@ def test_masked_labels_are_refused_not_read(rng):
         fm.congruence_test(x, y, prediction, groups=labels, nan_policy="omit")
     with pytest.raises(ValueError, match="by is a masked array with 1 masked value"):
         fm.evaluate(y, prediction, by=labels)
-    with pytest.raises(ValueError, match="columns.* is a masked array with 1 masked value"):
+    with pytest.raises(ValueError, match=r"columns.* is a masked array with 1 masked value"):
         fm.weak_regions({"group": text}, x, y, prediction)
