@@ -121,13 +121,15 @@ def diagnose(
 
         ``|sum_i a_i(x) (e_i - t_i c - u_i s)|^2``
 
-    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). The ridge regression is iterated
+    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). They start at medians of all rows, or
+    of rows with similar inputs if the model is off by many standard deviations there. The ridge regression is iterated
     twice, which makes its bias small relative to the bands. The covariance of (c, s) is
     ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``. The
     change by the two iterations widens the bands: where they did not remove the bias, at the ends of the
     inputs, it is of that size. With more than 20,000 rows, all steps but the last use every k-th row.
 
-    Counts keep their outcomes: the correction multiplies their means and changes their dispersion. Classes,
+    Counts keep their outcomes: the correction multiplies their means and changes their dispersion. Where
+    nearly all counts are 0 there is no answer: any small mean would do. Classes,
     point predictions and vector outputs have no such corrections: everything is NaN, and ``reason`` says
     why.
 
@@ -294,8 +296,8 @@ def _change(one: Array, other: Array) -> Array:
 def _absorbed(derivative: Array, deviation: Array) -> Array:
     """Return the noise (q,) that a fitted correction removes from the squared residual."""
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = derivative * deviation[:, None]  # the squares of either may leave float64
-        return np.asarray(np.einsum("qr,qr->q", moved, moved))
+        change = derivative * deviation[:, None]  # the squares of either may leave float64
+        return np.asarray(np.einsum("qr,qr->q", change, change))
 
 
 def _shares(
