@@ -121,12 +121,13 @@ def diagnose(
 
         ``|sum_i a_i(x) (e_i - t_i c - u_i s)|^2``
 
-    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). They start at medians of all rows, or
-    of rows with similar inputs if the model is off by many standard deviations there. The ridge regression is iterated
-    twice, which makes its bias small relative to the bands. The covariance of (c, s) is
-    ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``. The
-    change by the two iterations widens the bands: where they did not remove the bias, at the ends of the
-    inputs, it is of that size. With more than 20,000 rows, all steps but the last use every k-th row.
+    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). They start at medians of all rows,
+    or of rows with similar inputs if the model is off by many standard deviations there. The ridge
+    regression is iterated twice, which makes its bias small relative to the bands. The covariance of
+    (c, s) is ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and
+    ``G = J'J``. The change by the two iterations widens the bands: where they did not remove the bias, at
+    the ends of the inputs, it is of that size. With more than 20,000 rows, all steps but the last use
+    every k-th row.
 
     Counts keep their outcomes: the correction multiplies their means and changes their dispersion. Where
     nearly all counts are 0 there is no answer: any small mean would do. Classes,

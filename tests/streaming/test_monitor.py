@@ -290,10 +290,10 @@ def test_outcomes_far_from_0_or_constant_raise_no_alarm(draw):
 def test_p_values_do_not_depend_on_units_and_origin():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(150, 1)), rng.normal(size=150)
-    moved = rng.normal(size=60) + 0.3
-    expected = fm.Monitor(x, y).update(x[:60], moved).p_values
+    higher = rng.normal(size=60) + 0.3
+    expected = fm.Monitor(x, y).update(x[:60], higher).p_values
     for unit, origin in ((1000.0, 0.0), (1.0, 500.0), (1e-6, 0.0)):
-        p = fm.Monitor(x, origin + unit * y).update(x[:60], origin + unit * moved).p_values
+        p = fm.Monitor(x, origin + unit * y).update(x[:60], origin + unit * higher).p_values
         assert p == pytest.approx(expected, abs=0.01)
 
 
