@@ -44,6 +44,7 @@ __all__ = [
     "missing_labels",
     "on_device",
     "quote",
+    "refuse_masked",
     "tensor_on_host",
     "weights_of_rows",
 ]
@@ -70,12 +71,8 @@ def as_array(value: Any, name: str) -> HostArray:
     """
     if value is None:
         raise TypeError(f"{name} is None; an array of numbers is needed")
+    refuse_masked(value, name)
     if isinstance(value, np.ma.MaskedArray):
-        if np.ma.is_masked(value):
-            raise ValueError(
-                f"{name} is a masked array with {int(np.ma.getmaskarray(value).sum())} masked values; "
-                "remove or fill them first"
-            )
         value = value.data
     if not isinstance(value, np.ndarray):
         if hasattr(value, "detach"):
@@ -513,8 +510,18 @@ def check_count(
     return number
 
 
+def refuse_masked(value: object, name: str) -> None:
+    """Raise an error if a masked array has masked values; NumPy would use the values behind the mask."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} is a masked array with {int(np.ma.getmaskarray(value).sum())} masked values; "
+            "remove or fill them first"
+        )
+
+
 def check_labels(value: object, name: str, n: int) -> NDArray[np.intp]:
     """Return the group of each row as an integer (n,) from 0; labels are numbers or text without NaN."""
+    refuse_masked(value, name)
     try:
         labels = np.asarray(value)
     except Exception as error:  # __array__ of other libraries may raise anything

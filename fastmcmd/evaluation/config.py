@@ -22,6 +22,7 @@ from fastmcmd._base.checks import (
     check_positive,
     check_same_length,
     quote,
+    refuse_masked,
 )
 from fastmcmd._base.ignored import IgnoreIndex, check_ignore_index
 from fastmcmd._base.seeds import seed_sequence
@@ -207,6 +208,7 @@ class EvaluationConfig:
 
 def check_labels(by: ArrayLike, n: int) -> HostArray:
     """Return the group labels (n,) of n rows."""
+    refuse_masked(by, "by")
     try:
         labels = np.asarray(by)
     except Exception as error:  # __array__ of other libraries can raise anything

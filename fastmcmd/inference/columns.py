@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.checks import as_array, as_rows, quote
+from fastmcmd._base.checks import as_array, as_rows, quote, refuse_masked
 
 __all__ = ["MOST_LABELS", "numbers_of_columns", "rows_of_columns"]
 
@@ -35,6 +35,7 @@ def numbers_of_columns(
         raise ValueError("columns is empty; at least one column is needed")
     indicators: dict[str, Array] = {}
     for name, values in columns.items():
+        refuse_masked(values, f"columns[{name!r}]")
         plain = np.asarray(values)
         if plain.dtype.kind in "OUS":
             labels = plain.astype(str)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.arrays import HOST
-from fastmcmd._base.checks import as_array, missing_labels
+from fastmcmd._base.checks import as_array, missing_labels, refuse_masked
 from fastmcmd._base.names import as_names
 from fastmcmd.predictive.adapters.missing import rows_of_prediction, rows_without_nan
 from fastmcmd.predictive.base import PredictionLike
@@ -43,6 +43,7 @@ def complete_rows(
     }
     missing = np.zeros(n)
     if groups is not None:
+        refuse_masked(groups, "groups")
         labels = arrays["groups"] = np.asarray(groups)
         if labels.shape == (n,):
             missing = np.where(missing_labels(labels), np.nan, 0.0)

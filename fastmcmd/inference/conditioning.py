@@ -7,19 +7,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.checks import as_rows, check_choice, check_same_length
 from fastmcmd._base.names import as_names
-from fastmcmd.predictive import Categorical, Predictive
+from fastmcmd.predictive import Categorical, Draws, Predictive
 
 __all__ = ["inputs_of", "points_of"]
 
 Array = NDArray[np.float64]
 
 
-def inputs_of(condition_on: object, x: Array, prediction: Predictive) -> tuple[Array, str]:
-    """Return the variables that the test conditions on, and their name."""
+def inputs_of(
+    condition_on: object, x: Array, y: Array, prediction: Predictive
+) -> tuple[Array, str]:
+    """Return the variables that the test conditions on, and their name.
+
+    The forecast of l draws is that of all l + 1 values of the row, the outcome included: the mean of the
+    draws alone resembles each of them more than the outcome, which a test would take for a misfit.
+    """
     if isinstance(condition_on, str):
         check_choice(condition_on, "condition_on", ("x", "forecast"))
         if condition_on == "x":
             return x, "x"
+        if isinstance(prediction, Draws):
+            draws = prediction.array.reshape(len(y), -1, y.shape[1])
+            prediction = Draws.of_finite(np.concatenate([y[:, None, :], draws], axis=1))
         return _forecast_of(prediction), "forecast"
     names = as_names(condition_on)
     if names is not None:

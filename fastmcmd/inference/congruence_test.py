@@ -128,8 +128,9 @@ def congruence_test(
         Mean over the rows, or the largest row (of at most 2,000), which detects misfit in few places.
     condition_on : {"x", "forecast"} or array_like (n, c)
         "forecast": calibration given the predicted mean and spread, or probabilities, in place of x; the
-        result holds the SKCE and the CKCE as well.
-        Columns: calibration given these.
+        result holds the SKCE and the CKCE as well. The forecast of draws includes the outcome, with
+        which they are exchanged.
+        Columns: calibration given these. They must not be computed from draws of the prediction.
     random_state : int, numpy.random.Generator or None
         Source of the simulated outcomes. The default gives the same p-value at each call; None takes fresh
         random numbers.
@@ -228,7 +229,7 @@ def congruence_test(
     delta = _limit(null, delta, len(y), statistic, groups, alpha)
     x_kernel, y_kernel, lam = _resolved_arguments(x_kernel, y_kernel, lam)
     lams = LAMS if lam is None else (lam,)
-    inputs, condition = inputs_of(condition_on, x, predictive)
+    inputs, condition = inputs_of(condition_on, x, y, predictive)
     points = None
     if at is not None:
         places: Any = encoded(at, encoder) if condition == "x" else at

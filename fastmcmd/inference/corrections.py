@@ -24,9 +24,11 @@ __all__ = [
     "CLASSES_HAVE_NONE",
     "COUNTS_ABOVE",
     "COUNTS_BELOW",
+    "FARTHEST",
     "CountCorrection",
     "KernelMap",
     "LocationScale",
+    "centre_and_scale",
     "correctable",
     "log_masses",
     "reason_against",
@@ -58,7 +60,10 @@ COUNTS_ABOVE = 30.0  # the same above the mean, for distributions that were wide
 _DENSE_STD = 50.0  # counts with a larger standard deviation are summed in steps of 1/25 of it
 _WIDER = 3.0  # standard deviation of the reference of counts, in those of the prediction
 _LEAST_DISPERSION = 1e-3  # smallest dispersion of that reference
-_FARTHEST = 3.0  # largest logarithm of a factor of means or of spread of counts
+_LEAST_MEAN = 1e-100  # of a count in that dispersion: its square is a number
+_TINY = 1e-6  # of the 5 % quantile of scales: a row of a smaller scale would outweigh all others
+FARTHEST = 3.0  # largest log factor of means or of spread of counts, from where corrections start
+_LOG_STEP = 0.7  # largest change of a log mean in one step
 MOST_COUNTS = 1 << 14  # largest number of counts of a row
 _POWERS = (-1.0, 50.0)  # range of a, from the reference to almost a point
 _COUNTS_PER_CALL = 1 << 16  # counts in a call of log_prob
@@ -158,7 +163,7 @@ class LocationScale:
     ----------
     prediction : Predictive
         Distributions of numbers with finite means.
-    offset, unit : float
+    offset, unit : float or ndarray (n,)
         Outcomes are standardised as ``(y - centre - offset) / (scale unit)``.
     outputs : KernelMap, optional
         Features of unstandardised outcomes; if given, outcomes are not standardised.
@@ -169,12 +174,13 @@ class LocationScale:
     def __init__(
         self,
         prediction: Predictive,
-        offset: float = 0.0,
-        unit: float = 1.0,
+        offset: Array | float = 0.0,
+        unit: Array | float = 1.0,
         outputs: KernelMap | None = None,
     ) -> None:
         self.prediction, self.unit = prediction, unit
         self.centre, self.scale = centre_and_scale(prediction)
+        self.step: Array = self.scale * unit  # largest change of the shift in one step
         self.map: OutputLattice | KernelMap = (
             OutputLattice.of(_LENGTH) if outputs is None else outputs
         )
@@ -232,29 +238,40 @@ class CountCorrection:
     """Predicted counts f(k), corrected to ``f(k) exp(a r(k) + b k)``, normalised.
 
     ``r(k) = log f(k) - log q(k)``, where q is the negative binomial distribution with the same mean and
-    three times the standard deviation: a < 0 moves f towards q, which is wider, and a > 0 away from it. The
-    numbers a and b are solved for, so that the mean is multiplied by ``exp(shift)`` and the standard
-    deviation by ``exp(shift / 2 + log_factor)``. The factor ``exp(shift / 2)`` is the effect of the mean on
+    three times the standard deviation (of f corrected as at the start, by ``offset`` and ``unit``): a < 0
+    moves f towards q, which is wider, and a > 0 away from it. The numbers a and b are solved for, so that
+    the mean is multiplied by ``exp(shift)`` and the standard deviation by ``exp(shift / 2 + log_factor)``.
+    The factor ``exp(shift / 2)`` is the effect of the mean on
     a Poisson distribution, which thus stays a Poisson distribution if ``log_factor`` is 0.
     """
 
     log_mean = True
 
     def __init__(
-        self, prediction: Predictive, unit: float = 1.0, outputs: KernelMap | None = None
+        self,
+        prediction: Predictive,
+        unit: Array | float = 1.0,
+        outputs: KernelMap | None = None,
+        offset: Array | float = 0.0,
     ) -> None:
         self.prediction, self.unit = prediction, unit
         self.centre, self.scale = centre_and_scale(prediction)
+        self.step: Array = np.full(len(self.centre), _LOG_STEP)
+        self.offset: Array = np.broadcast_to(
+            np.asarray(offset, dtype=np.float64), self.centre.shape
+        )
+        # Tables of counts, and features, cover the corrected distribution at the start.
+        self._middle = self.centre * np.exp(self.offset)
+        self._width = self.scale * np.exp(self.offset / 2) * unit
         self.map: OutputLattice | KernelMap = (
             OutputLattice.of(_LENGTH) if outputs is None else outputs
         )
         self.size = self.map.size
-        self._origin = self.centre if outputs is None else np.zeros(len(self.centre))
-        self._unit = self.scale * unit if outputs is None else np.ones(len(self.centre))
-        excess = (_WIDER * self.scale) ** 2 - self.centre
-        self.reference = NegativeBinomial(
-            self.centre, np.maximum(excess / self.centre**2, _LEAST_DISPERSION)
-        )
+        self._origin = self._middle if outputs is None else np.zeros(len(self.centre))
+        self._unit = self._width if outputs is None else np.ones(len(self.centre))
+        excess = (_WIDER * self._width) ** 2 - self._middle
+        dispersion = excess / np.maximum(self._middle, _LEAST_MEAN) ** 2
+        self.reference = NegativeBinomial(self._middle, np.maximum(dispersion, _LEAST_DISPERSION))
         self._tables: dict[tuple[int, int, int | None], list[_Part]] = {}
 
     def features(self, y: Array, rows: slice) -> Array:
@@ -281,11 +298,26 @@ class CountCorrection:
         logs = log_masses(self.prediction.take(index), values)
         ratios = logs - log_masses(self.reference.take(index), values)
         statistic = np.where(np.isfinite(ratios), ratios, 0.0)  # 0 where log f is -inf
+        self._remove_trend(statistic, values, rows)
         return CountTable(values, np.where(np.isnan(logs), -np.inf, logs), statistic)
+
+    def _remove_trend(self, statistic: Array, values: Array, rows: slice | Index) -> None:
+        """Subtract the slope of r in the middle, which the term b k has, too, in rows far from f.
+
+        There r is so steep that Newton's method for a and b would not converge.
+        """
+        far = np.flatnonzero(self.offset[rows] != 0)
+        if not len(far) or values.shape[1] < 2:
+            return
+        middle = self._middle[rows][far, None]
+        place = np.clip((values[far] < middle).sum(axis=1), 1, values.shape[1] - 1)
+        run = values[far, place] - values[far, place - 1]
+        slope = (statistic[far, place] - statistic[far, place - 1]) / run
+        statistic[far] -= slope[:, None] * (values[far] - middle)
 
     def _ranges(self, rows: slice | Index, dense: bool) -> tuple[Array, Array, Array]:
         """Return the first count, the step and the number of counts of each row."""
-        centre, scale = self.centre[rows], self.scale[rows]
+        centre, scale = self._middle[rows], self._width[rows]
         low = np.maximum(np.floor(centre - COUNTS_BELOW * scale - 12), 0.0)
         high = np.ceil(centre + COUNTS_ABOVE * scale + 12)
         stride = np.ones(len(centre))
@@ -317,10 +349,13 @@ class CountCorrection:
     ) -> tuple[Array, Array]:
         """Return a and b (m,) for the corrections of some rows, given their table."""
         power = np.clip(np.exp(-2 * log_factor) - 1, *_POWERS)
-        tilt = np.zeros(len(power))
-        shift = np.clip(shift, -_FARTHEST, _FARTHEST)
+        offset = self.offset[rows]
+        tilt = offset.copy()  # the answer for a Poisson distribution
+        shift = np.clip(shift, offset - FARTHEST, offset + FARTHEST)
         mean = self.centre[rows] * np.exp(shift)
-        std = self.scale[rows] * np.exp(np.clip(log_factor, -_FARTHEST, _FARTHEST) + shift / 2)
+        unit = np.log(np.broadcast_to(self.unit, self.centre.shape)[rows])
+        log_factor = np.clip(log_factor, unit - FARTHEST, unit + FARTHEST)
+        std = self.scale[rows] * np.exp(log_factor + shift / 2)
         scratch = np.empty(table.values.shape[1])
         _core.solve_moments(
             table.values, table.logs, table.statistic, mean, std, *_POWERS, scratch, power, tilt
@@ -419,6 +454,8 @@ def centre_and_scale(prediction: Predictive) -> tuple[Array, Array]:
         ends = np.asarray(prediction.take(np.flatnonzero(bad)).quantile([0.25, 0.75]))
         scale[bad] = (ends[:, 1] - ends[:, 0]) / _STANDARD_IQR
     zero = ~(scale > 0)
+    if not (prediction.discrete or zero.all()):
+        zero |= scale < _TINY * np.quantile(scale[~zero], 0.05)
     if zero.any() and not zero.all():
         scale[zero] = np.median(scale[~zero])
     return centre, scale
@@ -443,11 +480,14 @@ def reason_against(prediction: Predictive) -> str | None:
 
 
 def correctable(
-    prediction: Predictive, offset: float, unit: float, outputs: KernelMap | None = None
+    prediction: Predictive,
+    offset: Array | float,
+    unit: Array | float,
+    outputs: KernelMap | None = None,
 ) -> LocationScale | CountCorrection:
     """Return predictions in a form that can be corrected: counts keep their outcomes, others move."""
     if prediction.discrete:
-        return CountCorrection(prediction, unit, outputs)
+        return CountCorrection(prediction, unit, outputs, offset)
     return LocationScale(prediction, offset, unit, outputs)
 
 

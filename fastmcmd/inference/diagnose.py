@@ -22,13 +22,13 @@ from fastmcmd.default_kernels import chosen_lam, given_kernel
 from fastmcmd.embedding.features import output_features
 from fastmcmd.frames import check_row_order, input_names, row_labels
 from fastmcmd.inference.corrections import (
+    FARTHEST,
     CountCorrection,
     KernelMap,
     LocationScale,
     correctable,
     quantile_rule,
     reason_against,
-    starting_point,
 )
 from fastmcmd.inference.diagnosis import Diagnosis
 from fastmcmd.inference.inputs import input_map
@@ -41,6 +41,7 @@ from fastmcmd.inference.local_corrections import (
     quadratic,
     smoothing_filter,
 )
+from fastmcmd.inference.local_start import local_start
 from fastmcmd.inference.smoother import SUPPORTED, Smoother
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive, as_predictive
@@ -120,13 +121,16 @@ def diagnose(
 
         ``|sum_i a_i(x) (e_i - t_i c - u_i s)|^2``
 
-    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). The ridge regression is iterated
-    twice, which makes its bias small relative to the bands. The covariance of (c, s) is
-    ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and ``G = J'J``. The
-    change by the two iterations widens the bands: where they did not remove the bias, at the ends of the
-    inputs, it is of that size. With more than 20,000 rows, all steps but the last use every k-th row.
+    by four Gauss-Newton steps (docs/theory.md, section "Diagnosis"). They start at medians of all rows,
+    or of rows with similar inputs if the model is off by many standard deviations there. The ridge
+    regression is iterated twice, which makes its bias small relative to the bands. The covariance of
+    (c, s) is ``G^-1 (sum_i a_i^2 J' e_i e_i' J) G^-1`` with ``J = [sum a_i t_i, sum a_i u_i]`` and
+    ``G = J'J``. The change by the two iterations widens the bands: where they did not remove the bias, at
+    the ends of the inputs, it is of that size. With more than 20,000 rows, all steps but the last use
+    every k-th row.
 
-    Counts keep their outcomes: the correction multiplies their means and changes their dispersion. Classes,
+    Counts keep their outcomes: the correction multiplies their means and changes their dispersion. Where
+    nearly all counts are 0 there is no answer: any small mean would do. Classes,
     point predictions and vector outputs have no such corrections: everything is NaN, and ``reason`` says
     why.
 
@@ -183,9 +187,9 @@ def diagnose_on(
     reason = reason_against(predictive)
     if reason is not None:
         return _nothing(grid, level, reason, labels)
-    start = starting_point(predictive, y[:, 0], row_weights)
+    start = local_start(predictive, mapping(x), y[:, 0], row_weights)
     outputs = None if output_kernel is None else output_map(output_kernel, predictive, y)
-    model = correctable(predictive, *start, outputs)
+    model = correctable(predictive, start.shift, start.factor, outputs)
     smoother = Smoother.of(
         mapping.kernel, mapping(x), landmarks, 0 if random_state is None else random_state
     )
@@ -193,9 +197,9 @@ def diagnose_on(
     basis = blocks.basis
     shrink = smoothing_filter(basis, lam)
     once = basis.shrinkage(lam) / shrink
-    begin = (0.0 if predictive.discrete else start[0], float(np.log(start[1])))
+    begin = start.shift, np.log(start.factor)
     fit = fit_corrections(blocks, shrink, model, y[:, 0], begin)
-    task = _Task(blocks, shrink, once, model, y[:, 0], fit)
+    task = _Task(blocks, shrink, once, model, y[:, 0], fit, begin)
     g = blocks.coordinates(slice(0, len(y))) if at is None else basis.coordinates(mapping(grid))
     return _diagnosis(task, g, grid, level, labels)
 
@@ -227,6 +231,7 @@ class _Task:
     model: LocationScale | CountCorrection
     y: Array
     fit: CorrectionFit
+    begin: tuple[Array, Array]  # shift and log factor (n,) from which the fit started
 
 
 def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) -> Diagnosis:
@@ -237,6 +242,9 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = total**2 / quadratic(g, variances.rows)
         supported = (total > SUPPORTED) & (rows >= _FEWEST) & np.isfinite(local.shift)
+        if model.log_mean:  # beyond it corrections are no solutions, such as where all counts are 0
+            for value, start in zip((local.shift, local.log_factor), task.begin, strict=True):
+                supported &= np.abs(value - _smoothed(task, start, g) / total) <= FARTHEST
         wide = special.stdtrit(np.maximum(rows / _TAILS, 1.0), (1 + level) / 2)
         shift_deviation = np.sqrt(quadratic(g, variances.shift)) * variances.unit / total
         factor_deviation = np.sqrt(quadratic(g, variances.log_factor)) / total
@@ -272,6 +280,14 @@ def _diagnosis(task: _Task, g: Array, grid: Array, level: float, labels: Any) ->
         )
 
 
+def _smoothed(task: _Task, values: Array, g: Array) -> Array:
+    """Return the sum of values (n,) of the rows with the coefficients of the fit (q,)."""
+    sums = np.zeros(len(task.shrink))
+    for rows, coordinates in task.blocks:
+        sums += coordinates.T @ (task.blocks.weights[rows] * values[rows])
+    return np.asarray(g @ (task.shrink * sums))
+
+
 def _change(one: Array, other: Array) -> Array:
     """Return differences, 0 if either has no value."""
     change = one - other
@@ -281,7 +297,8 @@ def _change(one: Array, other: Array) -> Array:
 def _absorbed(derivative: Array, deviation: Array) -> Array:
     """Return the noise (q,) that a fitted correction removes from the squared residual."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.einsum("qr,qr->q", derivative, derivative) * deviation**2)
+        change = derivative * deviation[:, None]  # the squares of either may leave float64
+        return np.asarray(np.einsum("qr,qr->q", change, change))
 
 
 def _shares(
@@ -337,7 +354,7 @@ class _ResidualSums:
 def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
     """Return sums over the rows uncorrected, shifted, and both shifted and rescaled, in one pass."""
     fit, model = task.fit, task.model
-    unit = 1.0 if model.log_mean else float(np.median(model.scale)) * model.unit
+    unit = 1.0 if model.log_mean else float(np.median(model.step))
     influences = Influences(task.shrink, fit, unit)
     sums = [_ResidualSums(len(task.shrink), model.size) for _ in range(3)]
     for rows, g in task.blocks:

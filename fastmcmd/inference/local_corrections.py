@@ -147,7 +147,7 @@ def fit_corrections(
     shrink: Array,
     model: LocationScale | CountCorrection,
     y: Array,
-    start: tuple[float, float] = (0.0, 0.0),
+    start: tuple[Array | float, Array | float] = (0.0, 0.0),
     steps: int = _STEPS,
 ) -> CorrectionFit:
     """Return solutions c and s of ``sum_i a_i(x) e_i(c, s) = 0`` at every x, by least squares.
@@ -162,8 +162,8 @@ def fit_corrections(
         Predictions of the rows.
     y : ndarray (n,)
         Outcomes.
-    start : (float, float)
-        Initial shift and log factor of all rows.
+    start : (float or ndarray (n,), float or ndarray (n,))
+        Initial shift and log factor of the rows.
     steps : int
         Number of linearisations.
 
@@ -198,8 +198,8 @@ def fit_corrections(
             shift[:], log_factor[:] = start
         for rows, g in blocks.every(following):
             correction = fit.at(g)
-            unit = 0.7 if model.log_mean else model.scale[rows] * model.unit
-            shift[rows] += _limited(correction.shift - shift[rows], longest_step * unit)
+            most = longest_step * model.step[rows]
+            shift[rows] += _limited(correction.shift - shift[rows], most)
             log_factor[rows] += _limited(
                 correction.log_factor - log_factor[rows], longest_step * _LONGEST
             )

@@ -208,6 +208,7 @@ def weak_regions(
     columns : data frame, dict of array_like (n,), or array_like (n, c)
         Columns that describe regions; they may include columns that the input kernel does not use. Numbers,
         booleans, or text with few different values.
+        Draws are exchanged with the outcomes, so columns must not be computed from draws.
     x, y, prediction, x_kernel, y_kernel, lam
         As in `cce`. The prediction must not depend on these outcomes, and rows must be independent.
     max_depth : int

@@ -29,6 +29,7 @@ __all__ = ["RejectionCurve", "rejection_curve"]
 
 Array = NDArray[np.float64]
 
+_ROUNDING = 1e-12  # of areas, relative to the largest loss: smaller differences are ties
 _POINTS = 101  # shares of rejected rows at which the curve is stored
 _TABLE_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)  # shares with a line in the table
 
@@ -252,8 +253,9 @@ def rejection_curve(
     band = np.quantile(random, [tail, 1 - tail], axis=0, method="inverted_cdf").T
     mean = float(w @ losses / w.sum()) / unit
     area = {name: float(values.mean()) for name, values in curves.items()}
+    tie = _ROUNDING * float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0))
     p = {
-        name: float((1 + np.count_nonzero(areas[name] <= values)) / (1 + simulations))
+        name: float((1 + np.count_nonzero(areas[name] <= values + tie)) / (1 + simulations))
         for name, values in area.items()
     }
     return RejectionCurve(

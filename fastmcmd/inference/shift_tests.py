@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.inference.inputs import input_map
+from fastmcmd.inference.exchangeable import NORMAL_IQR
+from fastmcmd.inference.inputs import InputMap, input_map
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels.base import KernelLike
 
@@ -25,6 +26,10 @@ Single = NDArray[np.float32]
 _LANDMARKS = 60
 _LOCAL = 12  # leading coordinates of x in which differences of P(y | x) are tested
 _FARTHEST = 5.0  # standard deviations at which a value of a column is clipped
+_LARGEST = 1e9  # the same before squares are taken
+_ROUNDING = 1e-10  # of the sum of a feature's sizes: smaller sums of its deviations are rounding
+_LEAST_SQUARE = 1e-6  # of the mean square: smaller ones count as this
+_TIE = 1e-4  # standard deviations: closer statistics are equal up to single precision
 _RIDGE = 1e-3  # ridge of the regression of features of y on x, relative to the number of rows
 _CELL = 24  # smallest number of rows of a cell
 _MOST_CELLS = 64
@@ -37,14 +42,17 @@ class View:
 
     Attributes
     ----------
-    offset, scale : ndarray (k,)
-        Subtracted from the columns, and factors of the result.
+    centre, scale : ndarray (k,)
+        Medians and spreads of the columns; 1 for a column that is constant.
+    mapping : InputMap
+        Rows as the kernel receives them.
     basis : Basis
         Coordinates of the kernel.
     """
 
-    offset: Array
+    centre: Array
     scale: Array
+    mapping: InputMap
     basis: Basis
 
     @staticmethod
@@ -52,20 +60,28 @@ class View:
         """Return a view with scales and landmarks from rows (n, k); messages call them ``name``."""
         mapping = input_map(rows, kernel, name=name)
         smoother = Smoother.of(mapping.kernel, mapping(rows), _LANDMARKS)
-        if kernel is None:
-            offset, scale = mapping.offset, mapping.scales
-        else:
-            offset, scale = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
-        return View(offset, scale, smoother.basis(mapping(rows)))
+        first, centre, third = np.quantile(rows, [0.25, 0.5, 0.75], axis=0)
+        scale = third / NORMAL_IQR - first / NORMAL_IQR  # the difference itself may leave float64
+        flat = np.flatnonzero(~(scale > 0))
+        for column in flat:  # most values are equal
+            gaps = np.abs(rows[:, column] - centre[column])
+            scale[column] = float(np.mean(gaps / len(gaps)) * len(gaps)) or 1.0
+        return View(centre, scale, mapping, smoother.basis(mapping(rows)))
+
+    def standardised(self, rows: Array) -> Array:
+        """Return columns (n, k) minus their medians, over their spreads, as finite numbers."""
+        with np.errstate(over="ignore"):
+            z = (rows / 2 - self.centre / 2) / (self.scale / 2)
+        return np.clip(z, -_LARGEST, _LARGEST)
 
     def columns(self, rows: Array) -> Array:
         """Return standardised columns and their squares (n, 2 k)."""
-        z = np.clip((rows - self.offset) * self.scale, -_FARTHEST, _FARTHEST)
+        z = np.clip(self.standardised(rows), -_FARTHEST, _FARTHEST)
         return np.concatenate([z, z * z], axis=1)
 
     def features(self, rows: Array) -> Array:
         """Return kernel features (n, p), the leading features first."""
-        return self.basis.coordinates((rows - self.offset) * self.scale)[:, ::-1]
+        return self.basis.coordinates(self.mapping(rows))[:, ::-1]
 
 
 @dataclass(frozen=True)
@@ -117,7 +133,7 @@ def batch_p_values(
     for one in np.split(residuals, ends, axis=1):
         statistics.append(one)
         statistics.append(np.einsum("np,nr->npr", local, one).reshape(len(batch), -1))
-    sums = _permuted_sums(batch, cells_of((x[1] - x[0].offset) * x[0].scale), simulations, rng)
+    sums = _permuted_sums(batch, cells_of(x[0].standardised(x[1])), simulations, rng)
     return BatchTest(p[0], p[1], _p_value(sums, statistics))
 
 
@@ -141,13 +157,27 @@ def _permuted_sums(
 
 
 def _p_value(sums: Callable[[Array], Array], kinds: list[Array]) -> float:
-    """Return the p-value of the largest studentised squared norm over several kinds of features."""
-    squares = np.stack([(sums(features) ** 2).sum(axis=1) for features in kinds])
-    squares = np.log(np.maximum(squares, 1e-300))
-    spread = squares.std(axis=1, keepdims=True)
-    centred = squares - squares.mean(axis=1, keepdims=True)
-    score = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0).max(axis=0)
-    return float(np.count_nonzero(score >= score[0] - 1e-9) / score.size)
+    """Return the p-value of the largest studentised squared norm over several kinds of features.
+
+    Batches whose statistics differ by rounding are equal: of values that are all the same, or nearly all,
+    sums over consecutive rows round unlike those over permuted rows.
+    """
+    squares = np.stack([_squares(sums, features) for features in kinds])
+    mean = squares.mean(axis=1, keepdims=True)
+    least = np.where(mean > 0, _LEAST_SQUARE * mean, 1.0)
+    logs = np.log(np.maximum(squares, least))
+    spread = logs.std(axis=1, keepdims=True)
+    centred = logs - logs.mean(axis=1, keepdims=True)
+    usable = spread > _TIE
+    score = np.divide(centred, spread, out=np.zeros_like(centred), where=usable).max(axis=0)
+    return float(np.count_nonzero(score >= score[0] - _TIE) / score.size)
+
+
+def _squares(sums: Callable[[Array], Array], features: Array) -> Array:
+    """Return the squared norms of the sums of features (n, r) in all batches; 0 if all are rounding."""
+    squares = (sums(features - features.mean(axis=0)) ** 2).sum(axis=1)
+    rounding = _ROUNDING * np.abs(features).sum(axis=0)
+    return squares if squares.mean() > rounding @ rounding else np.zeros_like(squares)
 
 
 def _regressed(values: Array, design: Array) -> Array:

@@ -184,7 +184,7 @@ def project(
         spreads = squares
         if weights is not None:
             w = weights[rows]
-            standardised *= (w > 0)[:, None, None]
+            standardised[~(w > 0)] = 0.0  # also infinite ones
             coordinates *= w[:, None]
             self_weight *= w * w
             spreads = squares * w[:, None]

@@ -68,7 +68,8 @@ class Nodes:
         return len(self.values)
 
     def features(self, y: Array) -> Array:
-        """Return features (n, r) for outcomes (n,)."""
+        """Return features (n, r) for outcomes (n,); those beyond the nodes are tilted like the last."""
+        y = np.clip(y, self.values[:, 0], self.values[:, -1])
         return self.map.at((y - self.origin) / self.unit)
 
     @cached_property

@@ -35,7 +35,7 @@ def test_excess_given_the_forecast_is_the_unbiased_skce(rng):
     """For a large regulariser S is K^2 / (n^3 lam^2): mean excess and SKCE under K^2 / n agree."""
     y, mean, std = forecasts(rng)
     n, lam, gamma, prediction = len(y), 1e4, 0.7, fm.Gaussian(mean, std)
-    conditioned, name = inputs_of("forecast", np.zeros((n, 1)), prediction)
+    conditioned, name = inputs_of("forecast", np.zeros((n, 1)), y[:, None], prediction)
     assert name == "forecast"
     np.testing.assert_allclose(conditioned, np.stack([mean, np.log(std)], axis=1))
     kernel = fm.RBF(0.5)
@@ -119,3 +119,25 @@ def test_given_kernels_are_used_whatever_is_conditioned_on(rng):
     assert test.statistic == pytest.approx(same.statistic)
     default = fm.congruence_test(mean, y, (mean, std), condition_on=column, **options)
     assert default.statistic != pytest.approx(test.statistic, rel=0.01)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_right_draws_are_calibrated_given_their_forecast(rng, columns):
+    """Given the mean of the draws alone, their exchange with y rejected right predictions always."""
+    rejected = 0
+    for run in range(10):
+        values = rng.standard_normal((200, 6, columns))
+        test = fm.congruence_test(
+            np.zeros(200),
+            values[:, 0],
+            values[:, 1:],
+            condition_on="forecast",
+            simulations=39,
+            random_state=run,
+        )
+        rejected += test.p_value <= 0.1
+    assert rejected <= 4  # a valid test exceeds 4 with probability 0.002
+    test = fm.congruence_test(
+        np.zeros(200), values[:, 0] + 0.5, values[:, 1:], condition_on="forecast", simulations=39
+    )
+    assert test.p_value == 0.025

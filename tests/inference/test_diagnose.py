@@ -358,3 +358,71 @@ def test_the_noise_of_a_fitted_shift_explains_nothing(seed):
     total = fm.diagnose(x, y, fm.Gaussian(x[:, 0], 1.0)).total
     assert total["location"] < 0.5
     assert total["shape"] > 0.25
+
+
+@pytest.mark.parametrize(
+    ("predicted", "right"), [(30.0, 150.0), (150.0, 30.0), (15.0, 1.0), (2.0, 90.0)]
+)
+def test_counts_that_are_far_off_get_the_right_factor(rng, predicted, right):
+    """Steps from no correction found no outcomes within reach, and a wrong sign with a narrow band."""
+    x, y = rng.uniform(-2, 2, 300), rng.poisson(right, 300)
+    diagnosis = fm.diagnose(x, y, fm.Poisson(np.full(300, predicted)), at=[-1.0, 0.0, 1.0])
+    low, high = diagnosis.shift_band.T
+    truth = np.log(right / predicted)
+    assert ((low - 0.1 <= truth) & (truth <= high + 0.1) & (high - low < 1.2)).all()
+    assert ((diagnosis.factor_band[:, 0] < 1.1) & (diagnosis.factor_band[:, 1] > 0.9)).all()
+
+
+@pytest.mark.parametrize(("jump", "factor"), [(10.0, 1.0), (20.0, 1.0), (0.0, 40.0), (20.0, 0.2)])
+def test_a_region_far_from_its_predictions_gets_its_own_start(rng, jump, factor):
+    """A model 20 deviations off for x > 1 was said to need a shift of 0.6 and a factor of 16."""
+    x = rng.uniform(-2, 2, 1000)
+    far = x > 1
+    y = np.sin(x) + 0.3 * np.where(far, jump, 0.0)
+    y += 0.3 * np.where(far, factor, 1.0) * rng.standard_normal(1000)
+    diagnosis = fm.diagnose(x, y, fm.Gaussian(np.sin(x), 0.3), at=[-1.0, 1.7, 1.85])
+    np.testing.assert_allclose(diagnosis.shift / 0.3, [0, jump, jump], atol=0.5 + 0.3 * factor)
+    np.testing.assert_allclose(diagnosis.factor, [1, factor, factor], rtol=0.4)
+
+
+def test_one_row_with_hardly_any_spread_does_not_decide(rng):
+    """A row of std 1e-100 outweighed all others: infinite factors, and bands without width."""
+    x = rng.uniform(-2, 2, 300)
+    y = np.sin(x) + 0.3 * rng.standard_normal(300)
+    std = np.full(300, 0.5)
+    right = fm.diagnose(x, y, fm.Gaussian(np.sin(x) + 0.2, std))
+    std[5] = 1e-100
+    tiny = fm.diagnose(x, y, fm.Gaussian(np.sin(x) + 0.2, std))
+    np.testing.assert_allclose(tiny.factor, right.factor, rtol=0.1)
+    np.testing.assert_allclose(tiny.shift_band, right.shift_band, atol=0.05)
+
+
+def test_shares_do_not_depend_on_the_unit(rng):
+    """The noise that corrections absorb was left out where its factors left float64."""
+    x = rng.uniform(-2, 2, 300)
+    y, mean = np.sin(x) + 0.3 * rng.standard_normal(300), np.sin(x) + 0.2
+    expected = fm.diagnose(x, y, fm.Gaussian(mean, 0.5)).total
+    for unit in (1e-200, 1e200):
+        shares = fm.diagnose(x, y * unit, fm.Gaussian(mean * unit, 0.5 * unit)).total
+        assert shares == pytest.approx(expected)
+
+
+def test_sparse_counts_have_no_answer_or_a_right_one(rng):
+    """Where hardly any count is positive, log means ran to -25, with bands that excluded the truth."""
+    covered, number = 0, 0
+    for _ in range(5):
+        x = rng.uniform(-2, 2, 300)
+        mean = np.exp(-3 + x / 2)
+        diagnosis = fm.diagnose(x, rng.poisson(mean), fm.Poisson(mean))
+        low, high = diagnosis.shift_band[diagnosis.supported].T
+        covered, number = covered + int(((low <= 0) & (high >= 0)).sum()), number + len(low)
+        assert (np.abs(diagnosis.shift[diagnosis.supported]) < 3.1).all()
+    assert covered >= 0.85 * number
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_count_with_mean_1e_300_is_diagnosed_without_warnings(rng):
+    x = rng.uniform(-2, 2, 200)
+    mean = np.where(np.arange(200) < 3, 1e-300, np.exp(x))
+    diagnosis = fm.diagnose(x, rng.poisson(mean), fm.Poisson(mean))
+    assert diagnosis.supported.any()

@@ -110,3 +110,18 @@ def test_one_draw_is_exchanged_with_the_outcome() -> None:
             shares[shift] += test.p_value <= 0.05
     assert shares[0.0] <= 5
     assert shares[0.5] >= 18
+
+
+def test_masked_labels_are_refused_not_read(rng):
+    x, y = rng.standard_normal((2, 60))
+    labels = np.ma.masked_array(np.arange(60) // 2, mask=np.arange(60) == 7)
+    text = np.ma.masked_array(labels.data.astype(str), mask=labels.mask)
+    prediction = fm.Gaussian(np.zeros(60), 1.0)
+    with pytest.raises(ValueError, match="groups is a masked array with 1 masked value"):
+        fm.congruence_test(x, y, prediction, groups=labels)
+    with pytest.raises(ValueError, match="groups is a masked array with 1 masked value"):
+        fm.congruence_test(x, y, prediction, groups=labels, nan_policy="omit")
+    with pytest.raises(ValueError, match="by is a masked array with 1 masked value"):
+        fm.evaluate(y, prediction, by=labels)
+    with pytest.raises(ValueError, match=r"columns.* is a masked array with 1 masked value"):
+        fm.weak_regions({"group": text}, x, y, prediction)

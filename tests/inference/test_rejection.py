@@ -140,3 +140,11 @@ def test_scores_without_information_are_seldom_called_good(tied):
         inside.append(((low <= curve.loss) & (curve.loss <= high))[1:].mean())
     assert np.mean(np.array(p_values) <= 0.1) <= 0.18
     assert np.mean(inside) >= 0.92
+
+
+def test_a_constant_score_has_p_value_1_despite_rounding(rng):
+    """All orders have the same area, but each sums the losses in another order."""
+    losses = rng.exponential(size=50)
+    for seed in range(5):
+        curve = fm.rejection_curve(np.zeros(50), losses, np.ones(50), random_state=seed)
+        assert (curve.p_value, curve.std_p_value) == (1.0, 1.0)

@@ -193,3 +193,16 @@ def test_bad_weights(rng, weights, message):
         fm.congruence_test(x, y, prediction, weights=weights)
     with pytest.raises((ValueError, TypeError), match=message):
         fm.verdict(x, y, prediction, weights=weights)
+
+
+def test_an_infinite_deviation_in_a_row_of_weight_0_does_not_count():
+    """Infinity times 0 is NaN: the most extreme outcome must be that of the rows that count."""
+    x, y = np.linspace(-1, 1, 40), np.linspace(-1.5, 1.5, 40)
+    std, w = np.ones(40), np.ones(40)
+    w[3] = 0.0
+    y_far, std_tiny = y.copy(), std.copy()
+    y_far[3], std_tiny[3] = 1e300, 1e-10
+    far = fm.congruence_test(x, y_far, (0 * y, std_tiny), weights=w, simulations=39)
+    scores = {line.statistic: line.score for line in far.evidence}
+    assert np.isfinite(scores["most extreme outcome"])
+    assert scores["most extreme outcome"] < 3

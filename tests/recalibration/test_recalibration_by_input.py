@@ -6,7 +6,7 @@ from scipy import integrate, special
 
 import fastmcmd as fm
 from fastmcmd.inference.corrections import OutputLattice
-from fastmcmd.inference.tilting import Nodes
+from fastmcmd.inference.tilting import NODES, Nodes, nodes_of, normal_levels, score_tilts
 from fastmcmd.recalibration import (
     ConditionalRescaling,
     IsotonicCDF,
@@ -249,3 +249,25 @@ def test_constant_outcomes_and_equal_inputs():
     narrowed = flat.transform(fm.Gaussian(np.zeros(2), 1.0), np.ones(2))
     assert (narrowed.std <= 1).all()
     assert np.isfinite(narrowed.std).all()
+
+
+def test_the_learned_score_is_that_of_the_mended_density(rng):
+    """Outcomes far outside were scored as if not tilted: every tilt down of the rest looked like a gain."""
+    prediction = fm.Gaussian(np.zeros(5), 1.0)
+    y = np.array([-30.0, -6.8, 0.3, 7.0, 12.0])
+    nodes = nodes_of(prediction, 0.0, 1.0, NODES)
+    coefficients = rng.standard_normal((5, nodes.map.size))
+    heights = nodes.heights(coefficients)
+    gain = score_tilts(nodes, heights, (nodes.features(y) * coefficients).sum(axis=1))
+    tilted = TiltedCDF(prediction, normal_levels(NODES)[0], np.exp(heights))
+    np.testing.assert_allclose(gain, tilted.log_prob(y) - prediction.log_prob(y), atol=2e-3)
+
+
+def test_tilting_does_no_harm_where_outcomes_lie_far_outside(rng):
+    """A gain of 2e7 was announced, and the log score became infinite."""
+    x = rng.uniform(-2, 2, 300)
+    y = np.sin(x) + 0.3 * rng.standard_normal(300) + np.where(x > 1, 6.0, 0.0)
+    wrong = fm.Gaussian(np.sin(x), 0.3)
+    mended = WitnessTilting().fit(wrong, y, x)
+    assert mended.gain_ < fm.nll(y, wrong)
+    assert fm.nll(y, mended.transform(wrong, x)) <= fm.nll(y, wrong)

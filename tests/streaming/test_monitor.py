@@ -258,3 +258,47 @@ def test_batches_must_be_like_the_reference(tmp_path):
         monitor.save(tmp_path / "monitor.npz")
     with pytest.raises(ValueError, match="no batches"):
         monitor.plot()
+
+
+def p_values_of_quiet_batches(draw, runs=25):
+    """Return p-values (runs, 3) of a batch from the distribution of the reference."""
+    out = []
+    for run in range(runs):
+        rng = np.random.default_rng(run)
+        x, n = rng.normal(size=(150, 1)), int(rng.integers(10, 80))
+        monitor = fm.Monitor(x, draw(rng, 150), simulations=39, random_state=run)
+        update = monitor.update(rng.normal(size=(n, 1)), draw(rng, n))
+        out.append(list(update.p_values.values()))
+    return np.array(out)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, n: 100 + rng.normal(size=n),
+        lambda rng, n: np.full(n, 7.0),
+        lambda rng, n: (rng.random(n) < 0.01).astype(float),
+    ],
+    ids=["far from 0", "constant", "rare"],
+)
+def test_outcomes_far_from_0_or_constant_raise_no_alarm(draw):
+    """Columns were clipped at 5 but not standardised; rounding of a constant looked like a move."""
+    p = p_values_of_quiet_batches(draw)
+    assert ((p <= 0.1).sum(axis=0) <= 8).all()  # 2.5 expected; above 8 in 0.1 % of samples
+
+
+def test_p_values_do_not_depend_on_units_and_origin():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(150, 1)), rng.normal(size=150)
+    higher = rng.normal(size=60) + 0.3
+    expected = fm.Monitor(x, y).update(x[:60], higher).p_values
+    for unit, origin in ((1000.0, 0.0), (1.0, 500.0), (1e-6, 0.0)):
+        p = fm.Monitor(x, origin + unit * y).update(x[:60], origin + unit * higher).p_values
+        assert p == pytest.approx(expected, abs=0.01)
+
+
+def test_a_move_of_a_constant_is_seen():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 1))
+    update = fm.Monitor(x, np.zeros(150)).update(x[:60], np.ones(60))
+    assert update.p_values["P(y)"] == 0.001
