@@ -358,3 +358,20 @@ def test_the_noise_of_a_fitted_shift_explains_nothing(seed):
     total = fm.diagnose(x, y, fm.Gaussian(x[:, 0], 1.0)).total
     assert total["location"] < 0.5
     assert total["shape"] > 0.25
+
+
+def test_what_few_rows_cannot_resolve_is_not_called_shape():
+    """In ten columns a wrong spread counts as rest; the sentence must not call it shape."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(442, 10))
+    mean = x.sum(axis=1) / np.sqrt(10)
+    y = mean + 0.7 * np.exp(0.4 * mean) * rng.normal(size=442)
+    diagnosis = fm.diagnose(x, y, fm.Gaussian(mean, 0.75))
+    assert diagnosis.total["shape"] > 0.9
+    text = repr(diagnosis)
+    assert "is left: the shape, or corrections finer than these rows can show" in text
+    assert "Fewer columns as x" in text
+    assert "rest" in diagnosis.table()
+    by_forecast = fm.diagnose(mean, y, fm.Gaussian(mean, 0.75))
+    assert by_forecast.total["spread"] > 0.6 and by_forecast.total["shape"] < 0.1
+    assert "is left" not in repr(by_forecast)
