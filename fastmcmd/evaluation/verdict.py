@@ -15,6 +15,7 @@ from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.evaluation.needs import Need, Needs
 from fastmcmd.frames import check_row_order, column_names, input_names
+from fastmcmd.inference import dispersion
 from fastmcmd.inference.columns import numbers_of_columns, rows_of_columns
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.corrections import CLASSES_HAVE_NONE
@@ -37,14 +38,6 @@ _MOST_COLUMNS = 50  # most input columns for a tree: regions in more columns des
 _STANDS_OUT = (
     2.2  # multiple of the mean excess; a fault common to all rows reaches 1.9 in most samples
 )
-_SCATTER = {
-    "too wide": "outcomes lie closer to its predictions than these say",
-    "too narrow": "outcomes lie further from its predictions than these say",
-}
-_SURE = {
-    "too wide": "it is less sure of the classes than it should be",
-    "too narrow": "it is more sure of the classes than it should be",
-}
 _NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares beyond which words replace numbers
 _LANDMARKS = 150  # of the diagnosis and the remedy: sentences are as true as with 300
 _REMEDY_ROWS = 2000  # most rows used: half to fit the rescaling, half to test it
@@ -178,10 +171,13 @@ class Verdict(Notebook):
             np.isfinite(one.shift) or np.isfinite(one.factor) or one.shape for one in self.where
         ):
             return ""
-        if not self.dispersion_agrees:
+        if not (self.dispersion_agrees or self.test.outliers):
             return ""
-        by_classes = self.skipped.get("diagnosis") == CLASSES_HAVE_NONE
-        return (_SURE if by_classes else _SCATTER).get(self.test.dispersion, "")
+        return dispersion.in_words(
+            self.test.dispersion, "its predictions", "these", model="it is",
+            of_classes=self.skipped.get("diagnosis") == CLASSES_HAVE_NONE,
+            outliers=self.test.outliers,
+        )  # fmt: skip
 
     def _everywhere(self) -> bool:
         """Return whether all regions are wrong beyond chance."""

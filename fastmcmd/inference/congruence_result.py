@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import Notebook, aligned
+from fastmcmd.inference import dispersion
 from fastmcmd.inference.row_test import RowTest
 
 if TYPE_CHECKING:
@@ -22,14 +23,6 @@ Array = NDArray[np.float64]
 
 _CONDITIONS = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
 _QUANTILES = (5, 25, 50, 75, 95)  # of the null distribution that are reported, in percent
-_KINDS = {
-    "too wide": "; outcomes lie closer to them than they say",
-    "too narrow": "; outcomes lie further from them than they say",
-}
-_KINDS_OF_CLASSES = {
-    "too wide": "; they are less sure of the classes than they should be",
-    "too narrow": "; they are more sure of the classes than they should be",
-}
 
 
 @dataclass(frozen=True)
@@ -100,6 +93,9 @@ class CongruenceTest(Notebook):
         (Moskvichev & Sejdinovic 2025), and the root mean square of the latter for a calibrated model.
     of_classes : bool
         Whether the predictions are probabilities of classes.
+    outliers : bool
+        Whether ``dispersion`` is "too wide" although the mean squared standardised error is above 1.2: most
+        outcomes lie near their predictions and a few lie much further away.
     """
 
     p_value: float
@@ -120,6 +116,7 @@ class CongruenceTest(Notebook):
     ckce: float | None = None
     null_ckce: float | None = None
     of_classes: bool = False
+    outliers: bool = False
 
     @property
     def statistic(self) -> float:
@@ -207,6 +204,7 @@ class CongruenceTest(Notebook):
             "ckce": self.ckce,
             "null_ckce": self.null_ckce,
             "dispersion": self.dispersion,
+            "outliers": self.outliers,
             "n": self.n,
             "clusters": self.clusters,
             "simulations": self.simulations,
@@ -247,8 +245,10 @@ class CongruenceTest(Notebook):
                 f"No misfit{where} beyond chance ({p}); a misfit of CCE "
                 f"{self.detectable:.2g} would have been seen in half of such samples."
             )
-        kind = (_KINDS_OF_CLASSES if self.of_classes else _KINDS).get(self.dispersion, "")
-        return f"The predictions are wrong{where} beyond chance ({p}){kind}."
+        scatter = dispersion.in_words(
+            self.dispersion, "them", of_classes=self.of_classes, outliers=self.outliers
+        )
+        return f"The predictions are wrong{where} beyond chance ({p}){scatter and '; '}{scatter}."
 
     def __repr__(self) -> str:
         first = self.evidence[0]

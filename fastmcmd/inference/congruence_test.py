@@ -42,6 +42,7 @@ from fastmcmd.inference.combination import (
 from fastmcmd.inference.complete_rows import complete_rows
 from fastmcmd.inference.conditioning import inputs_of, points_of
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
+from fastmcmd.inference.dispersion import has_outliers
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.forecast_calibration import forecast_calibration
 from fastmcmd.inference.inputs import LEAST_SIMULATIONS, check_simulations
@@ -363,6 +364,8 @@ class _Test:
             ckce=None if calibration is None else calibration.ckce,
             null_ckce=None if calibration is None else calibration.null_ckce,
             of_classes=isinstance(self.prediction, Categorical),
+            outliers=dispersion == "too wide"
+            and has_outliers(self.y, self.prediction, self.weights),
         )
 
     def _plan(

@@ -140,6 +140,19 @@ def test_draws_tested_against_their_own_mean_would_fail():
     assert (simulation.p_values("draws", 60, 60, seed=9, simulations=19) <= 0.05).mean() <= 0.17
 
 
+def test_a_few_far_outcomes_do_not_contradict_a_narrow_spread():
+    """Of counts that are mostly 0, the test said "closer" and the verdict "3.5 times too narrow"."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (800, 1))
+    y = np.where(rng.random(800) < 0.9, 0, rng.poisson(8, 800))
+    test = fm.congruence_test(x, y, fm.Poisson(np.full(800, 0.8)))
+    assert test.dispersion == "too wide"
+    assert test.outliers
+    assert "most outcomes lie closer to them than they say, a few much further" in test.sentence
+    assert not fm.congruence_test(x, rng.poisson(0.8, 800), fm.Poisson(np.full(800, 0.8))).outliers
+    assert not fm.congruence_test(x, x + rng.normal(size=(800, 1)), (x[:, 0], 2.0)).outliers
+
+
 @pytest.mark.parametrize(
     ("std", "message"),
     [(0.45, "too wide"), (0.2, "too narrow"), (0.3, "")],

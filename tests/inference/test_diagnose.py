@@ -373,5 +373,6 @@ def test_what_few_rows_cannot_resolve_is_not_called_shape():
     assert "Fewer columns as x" in text
     assert "rest" in diagnosis.table()
     by_forecast = fm.diagnose(mean, y, fm.Gaussian(mean, 0.75))
-    assert by_forecast.total["spread"] > 0.6 and by_forecast.total["shape"] < 0.1
+    assert by_forecast.total["spread"] > 0.6
+    assert by_forecast.total["shape"] < 0.1
     assert "is left" not in repr(by_forecast)
