@@ -48,7 +48,9 @@ def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level:
     sentence = "; ".join(part for part in parts if part)
     if not sentence:
         return ""
-    if not sentence.startswith(tuple(names)):  # names stay as they are written
+    if not sentence.startswith(
+        tuple(f"{name} " for name in names)
+    ):  # names stay as they are written
         sentence = sentence[:1].upper() + sentence[1:]
     return sentence + "."
 

@@ -147,7 +147,8 @@ class Verdict(Notebook):
         """One sentence: whether the model is wrong, where, how, and how much a simple correction helps."""
         if not self.wrong:
             return self.test.sentence
-        head = f"The model is wrong beyond chance (p = {self.test.p_value:.3g})"
+        approximate = "" if self.test.exact else ", approximate"
+        head = f"The model is wrong beyond chance (p = {self.test.p_value:.3g}{approximate})"
         parts = [head + self._place(), self._scattered(), self._mended()]
         return "; ".join(part for part in parts if part) + "."
 

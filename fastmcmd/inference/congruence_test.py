@@ -62,7 +62,7 @@ from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 
-__all__ = ["CongruenceTest", "KernelEvidence", "congruence_test"]
+__all__ = ["LEAST_CLUSTERS", "CongruenceTest", "KernelEvidence", "congruence_test"]
 
 LAMS = (0.1, 0.01, 0.001)
 REPORTED_LAM = 0.01
@@ -72,7 +72,7 @@ _WORK = (
     1.2e12  # largest number of operations of the products, unless the fewest landmarks need more
 )
 # Smallest numbers of clusters, and of rows of a test of relevance: simulations of sizes began there.
-_LEAST_CLUSTERS = 10
+LEAST_CLUSTERS = 10
 _LEAST_ROWS = 20
 _STAGE = 4.0  # divided by alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
@@ -400,10 +400,10 @@ def _clusters(groups: ArrayLike, n: int, weights: Array | None) -> NDArray[np.in
     """Return the cluster (n,) of each row."""
     labels = check_labels(groups, "groups", n)
     count = _count_of(labels, weights)
-    if count < _LEAST_CLUSTERS:
+    if count < LEAST_CLUSTERS:
         rows = "" if weights is None else " in rows of positive weight"
         raise ValueError(
-            f"groups has {count} different labels{rows}; at least {_LEAST_CLUSTERS} are needed: the "
+            f"groups has {count} different labels{rows}; at least {LEAST_CLUSTERS} are needed: the "
             "error rate of the test with fewer clusters is not known"
         )
     return labels

@@ -22,8 +22,8 @@ __all__ = ["Diagnosis"]
 
 Array = NDArray[np.float64]
 
-_SMALL_REST = 0.1  # share of the squared CCE up to which the rest is called the shape
-_REST = "the shape, or corrections finer than these rows can show"
+_SMALL_REMAINDER = 0.1  # share of the squared CCE up to which the rest is called the shape
+_REMAINDER = "the shape, or corrections finer than these rows can show"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,15 +143,15 @@ class Diagnosis(Notebook):
     def _about_shares(self) -> list[str]:
         if not self.total:
             return ["The CCE is not beyond chance."]
-        location, spread, rest = (self.total[name] for name in ("location", "spread", "shape"))
+        location, spread, remainder = (self.total[name] for name in ("location", "spread", "shape"))
         explained = (
             f"Of the squared CCE beyond chance, the location explains {location:.0%}, the spread "
             f"{spread:.0%}"
         )
-        if rest <= _SMALL_REST:
-            return [f"{explained}, and the shape {rest:.0%}."]
-        left = [f"{explained}; {rest:.0%} is left: {_REST}."]
-        if rest > 1 - _SMALL_REST and self.x.shape[1] > 1:
+        if remainder <= _SMALL_REMAINDER:
+            return [f"{explained}, and the shape {remainder:.0%}."]
+        left = [f"{explained}; {remainder:.0%} is left: {_REMAINDER}."]
+        if remainder > 1 - _SMALL_REMAINDER and self.x.shape[1] > 1:
             left.append("Fewer columns as x, such as the predicted mean alone, may show more.")
         return left
 
@@ -197,7 +197,7 @@ class Diagnosis(Notebook):
         text = aligned(rows + shares)
         notes = [
             f"bands: {self.level:.0%}, pointwise; shift in {self.scale}",
-            *([f"rest: {_REST}"] if self.total else []),
+            *([f"rest: {_REMAINDER}"] if self.total else []),
             *self._about_support(supported),
         ]
         return "\n".join([text, *notes]) if not self.reason else f"no diagnosis: {self.reason}"
