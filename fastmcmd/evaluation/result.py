@@ -515,7 +515,7 @@ class Evaluation(ByName[float]):
         congruence = self.congruence
         if self.test is None or congruence is None or not _holds_rows(self.x):
             return None
-        if congruence.encoder is not None:
+        if congruence.encoder is not None or self.test.one_draw:  # a point has no spread to change
             return None
         try:
             return kernel_report(

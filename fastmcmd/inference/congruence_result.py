@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["CongruenceTest", "KernelEvidence"]
+__all__ = ["ONE_DRAW", "CongruenceTest", "KernelEvidence"]
 
 Array = NDArray[np.float64]
 
 _CONDITIONS = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
+ONE_DRAW = (
+    "read as a point prediction, which claims no spread; to judge a distribution, pass (mean, std) or several "
+    "draws"
+)
 _QUANTILES = (5, 25, 50, 75, 95)  # of the null distribution that are reported, in percent
 
 
@@ -96,6 +100,9 @@ class CongruenceTest(Notebook):
     outliers : bool
         Whether ``dispersion`` is "too wide" although the mean squared standardised error is above 1.2: most
         outcomes lie near their predictions and a few lie much further away.
+    one_draw : bool
+        Whether there is one draw per row. A right one is a random draw of the distribution; a point
+        prediction, such as its mean, is rejected.
     """
 
     p_value: float
@@ -117,6 +124,7 @@ class CongruenceTest(Notebook):
     null_ckce: float | None = None
     of_classes: bool = False
     outliers: bool = False
+    one_draw: bool = False
 
     @property
     def statistic(self) -> float:
@@ -270,6 +278,8 @@ class CongruenceTest(Notebook):
                 f"  SKCE {self.skce:.3g} (unbiased); CKCE {self.ckce:.3g} "
                 f"(a calibrated model here: {self.null_ckce:.3g})"
             )
+        if self.one_draw:
+            lines.append(f"  one draw per row: {ONE_DRAW}")
         rows = f"  {self.n:,} rows, {self.simulations:,} simulations"
         if self.clusters:
             rows = (

@@ -57,7 +57,7 @@ from fastmcmd.inference.row_test import row_test
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import ClusterSigns, project
 from fastmcmd.kernels import Delta, Kernel
-from fastmcmd.predictive import Categorical, Predictive, as_predictive
+from fastmcmd.predictive import Categorical, Draws, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
@@ -364,6 +364,7 @@ class _Test:
             ckce=None if calibration is None else calibration.ckce,
             null_ckce=None if calibration is None else calibration.null_ckce,
             of_classes=isinstance(self.prediction, Categorical),
+            one_draw=isinstance(self.prediction, Draws) and self.prediction.array.shape[1] == 1,
             outliers=dispersion == "too wide"
             and has_outliers(self.y, self.prediction, self.weights),
         )
