@@ -114,7 +114,7 @@ def test_the_probability_of_the_second_class_is_no_draw(data):
         lambda: fm.congruence_test(x, labels, p),
         lambda: fm.evaluate(labels == 1, p[:, None]),
     ):
-        with pytest.raises(ValueError, match="second of two classes.*Categorical"):
+        with pytest.raises(ValueError, match=r"second of two classes.*Categorical"):
             call()
     assert fm.congruence_test(x, labels, fm.Draws(p)).one_draw
     for other in (labels * 0, labels + 0.5, labels * 2):

@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 _CONDITIONS = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
 ONE_DRAW = (
-    "read as a point prediction, which claims no spread; to judge a distribution, pass (mean, std) or several "
-    "draws"
+    "read as a point prediction, which claims no spread; to judge a distribution, pass (mean, std) or "
+    "several draws"
 )
 _QUANTILES = (5, 25, 50, 75, 95)  # of the null distribution that are reported, in percent
 
