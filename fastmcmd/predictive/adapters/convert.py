@@ -257,8 +257,8 @@ def _check_second_class(p: HostArray, labels: HostArray, name: str) -> None:
     if not ((labels == 0) | (labels == 1)).all() or (labels == labels.flat[0]).all():
         return
     raise ValueError(
-        f"{name} looks like the probability of the second of two classes: it holds numbers from 0 to 1, and "
-        "y holds 0 and 1. An array is read as draws; for classes pass "
+        f"{name} looks like the probability of the second of two classes: it holds numbers from 0 to 1, "
+        "and y holds 0 and 1. An array is read as draws; for classes pass "
         f"fastmcmd.Categorical({name}, classes=names), or call fastmcmd.classification.evaluate(y, p) for "
         f"their measures only; for one draw of each prediction, fastmcmd.Draws({name})"
     )
