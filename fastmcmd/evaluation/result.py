@@ -552,8 +552,11 @@ class Evaluation(ByName[float]):
 
     @property
     def kernel_lines(self) -> list[str]:
-        """Sentences: which misfits the kernels can detect, and which they hardly can."""
-        return [] if self.kernels is None else [self.kernels.sentence, *self.kernels.warnings]
+        """Sentences: what shows a misfit if the CCE does not; which misfits the kernels can detect."""
+        hidden = [] if self.test is None or not self.test.hidden else [self.test.hidden]
+        if self.kernels is None:
+            return hidden
+        return [*hidden, self.kernels.sentence, *self.kernels.warnings]
 
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.sentence, ""]

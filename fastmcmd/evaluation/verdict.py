@@ -39,6 +39,7 @@ _STANDS_OUT = (
     2.2  # multiple of the mean excess; a fault common to all rows reaches 1.9 in most samples
 )
 _NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares beyond which words replace numbers
+_MOST_OF_IT = 0.8  # share from which the rest is small
 _LANDMARKS = 150  # of the diagnosis and the remedy: sentences are as true as with 300
 _REMEDY_ROWS = 2000  # most rows used: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
@@ -199,19 +200,20 @@ class Verdict(Notebook):
         is_mended = remedy.p_value > self.level
         remaining = f"a misfit beyond chance remains (p = {remedy.p_value:.3g})"
         if not np.isfinite(remedy.share):
-            return (
-                "rescaling by input mends it"
-                if is_mended
-                else f"after rescaling by input {remaining}"
-            )
+            if is_mended:
+                remaining = f"the misfit is not beyond chance (in {remedy.rows // 2:,} rows)"
+            return f"after rescaling by input {remaining}"
         if remedy.share < _NONE_OF_IT:
             # Fitted on more rows it might: it is only applied if it is better beyond chance.
             return f"rescaling by input, fitted on {remedy.rows // 2:,} rows, does not mend it"
         share = "nearly all" if remedy.share > _NEARLY_ALL else f"{remedy.share:.0%}"
+        if (
+            is_mended and remedy.share < _MOST_OF_IT
+        ):  # of few rows; it may well be beyond chance in more
+            remaining = f"the rest is not beyond chance in {remedy.rows // 2:,} rows"
+            return f"rescaling by input would mend {share} of it; {remaining}"
         if is_mended:
-            return (
-                f"rescaling by input would mend {share} of it, and no misfit beyond chance remains"
-            )
+            return f"rescaling by input would mend {share} of it, and what remains may be chance"
         return f"rescaling by input would mend {share} of it, but {remaining}"
 
     @property
@@ -221,6 +223,7 @@ class Verdict(Notebook):
 
     def __repr__(self) -> str:
         lines = [self.sentence, f"  {self.test.figures}, root mean square over the rows"]
+        lines += [f"  {self.test.hidden}"] if self.test.hidden else []
         if self.where:
             lines += ["", self.table()]
         lines += [f"  no {name}: {reason}" for name, reason in self.skipped.items()]
@@ -482,7 +485,10 @@ def _remedy(
         simulations=_BEFORE, weights=of_tested, random_state=random_state,
     )  # fmt: skip
     if before.p_value > level:
-        reasons["remedy"] = "half of the rows show no misfit beyond chance"
+        reasons["remedy"] = (
+            f"it is fitted on one half of {n:,} rows and tested on the other, where the misfit is not "
+            "beyond chance"
+        )
         return None
     rescaling = ConditionalRescaling(**_REMEDY)
     rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting], sample_weight=of_fitting)

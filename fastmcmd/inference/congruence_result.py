@@ -175,6 +175,14 @@ class CongruenceTest(Notebook):
             f"detectable from {self.detectable:.3g})"
         )
 
+    @property
+    def hidden(self) -> str:
+        """A sentence if the test rejects and the CCE is that of a right model; else ""."""
+        if self.p_value > 0.05 or self.null == "relevant" or self.statistic > self.critical_value:
+            return ""
+        first = self.evidence[0]
+        return f"The CCE alone does not show the misfit: the {first.statistic} of {first.outcomes} does."
+
     def with_figures_of(self, other: CongruenceTest) -> CongruenceTest:
         """Return this test with the CCE and its null distribution by the kernels of another."""
         return replace(self, excess=other.excess, lam=other.lam, simulated=other.simulated)

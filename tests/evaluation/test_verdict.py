@@ -238,6 +238,24 @@ def test_a_remedy_that_does_nothing_says_on_how_many_rows_it_was_fitted():
     assert "rescaling by input, fitted on 150 rows, does not mend it" in useless.sentence
 
 
+@pytest.mark.parametrize(
+    ("share", "p", "words"),
+    [
+        (0.98, 0.3, "would mend 98% of it, and what remains may be chance"),
+        (0.47, 0.3, "would mend 47% of it; the rest is not beyond chance in 150 rows"),
+        (0.98, 0.01, "would mend 98% of it, but a misfit beyond chance remains (p = 0.01)"),
+        (np.nan, 0.3, "after rescaling by input the misfit is not beyond chance (in 150 rows)"),
+        (np.nan, 0.01, "after rescaling by input a misfit beyond chance remains (p = 0.01)"),
+    ],
+)
+def test_half_a_remedy_is_not_called_a_whole_one(share, p, words):
+    """Of 47 % that were mended, the sentence said that "no misfit beyond chance remains"."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 300)
+    result = fm.verdict(x, x + 0.5 + 0.3 * rng.normal(size=300), fm.Gaussian(x, 0.3))
+    assert words in replace(result, remedy=Remedy(share, p, 300)).sentence
+
+
 def test_a_verdict_without_a_diagnosis_says_how_far_outcomes_lie():
     """With ten inputs and 200 rows, no input has enough rows near it for a diagnosis."""
     rng = np.random.default_rng(0)
