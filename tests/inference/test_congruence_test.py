@@ -145,7 +145,7 @@ def test_a_misfit_that_the_cce_does_not_show_is_said_to_be_elsewhere():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (300, 1))
     y = x[:, 0] + 0.3 * rng.normal(size=300)
-    wide, shifted = fm.Gaussian(x[:, 0], 0.45), fm.Gaussian(x[:, 0] + 0.3, 0.3)
+    wide, shifted = fm.Gaussian(x[:, 0], 0.36), fm.Gaussian(x[:, 0] + 0.3, 0.3)
     verdict = fm.verdict(x, y, wide)
     assert verdict.test.p_value <= 0.05
     assert "The CCE alone does not show the misfit: the dispersion" in repr(verdict)
