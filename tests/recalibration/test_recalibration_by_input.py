@@ -1,12 +1,14 @@
 """Recalibrators that need inputs: repairs, no harm to right models, files, errors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import integrate, special
 
 import fastmcmd as fm
 from fastmcmd.inference.corrections import OutputLattice
-from fastmcmd.inference.tilting import Nodes
+from fastmcmd.inference.tilting import Nodes, nodes_of
 from fastmcmd.recalibration import (
     ConditionalRescaling,
     IsotonicCDF,
@@ -249,3 +251,19 @@ def test_constant_outcomes_and_equal_inputs():
     narrowed = flat.transform(fm.Gaussian(np.zeros(2), 1.0), np.ones(2))
     assert (narrowed.std <= 1).all()
     assert np.isfinite(narrowed.std).all()
+
+
+def test_one_wide_row_does_not_widen_all_others():
+    """3,000 counts, of which one row needs 1,300 nodes and most 130, took four minutes to tilt."""
+    rng = np.random.default_rng(0)
+    mean = np.append(rng.uniform(1, 3, 199), 60.0)
+    prediction = fm.NegativeBinomial(mean, 0.5)
+    nodes = nodes_of(prediction, 0.0, 1.0, 97)
+    together = replace(nodes, counts=None)
+    parts = nodes._parts
+    assert sum(len(rows) * count for rows, count in parts) < 0.3 * nodes.values.size
+    assert sorted(np.concatenate([rows for rows, _ in parts])) == list(range(200))
+    coefficients = 0.1 * rng.normal(size=(200, nodes.map.size))
+    tilted = [one.tilted(one.heights(coefficients)) for one in (nodes, together)]
+    np.testing.assert_allclose(*tilted, atol=1e-6)
+    np.testing.assert_allclose(nodes.means(tilted[0]), together.means(tilted[1]), atol=1e-5)
