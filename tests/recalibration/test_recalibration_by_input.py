@@ -267,3 +267,19 @@ def test_one_wide_row_does_not_widen_all_others():
     tilted = [one.tilted(one.heights(coefficients)) for one in (nodes, together)]
     np.testing.assert_allclose(*tilted, atol=1e-6)
     np.testing.assert_allclose(nodes.means(tilted[0]), together.means(tilted[1]), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [ConditionalRescaling, WitnessTilting])
+def test_a_correction_that_does_nothing_says_so(kind):
+    """Only `gain_=0` said it, and a comparison that scores "differ by 2.53e-16"."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    y = x + rng.normal(size=200)
+    right = fm.Gaussian(x, 1.0)
+    fitted = kind(landmarks=40).fit(right, y, x)
+    assert "predictions do not change" in repr(fitted)
+    assert "change" not in repr(kind())
+    wrong = kind(landmarks=40).fit(fm.Gaussian(x + 1, 1.0), y, x)
+    assert "do not change" not in repr(wrong)
+    same = fm.compare({"before": right, "after": fitted.transform(right, x)}, y)
+    assert "the negative log-likelihood is the same" in same.sentence
