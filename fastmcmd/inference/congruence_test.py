@@ -40,7 +40,7 @@ from fastmcmd.inference.combination import (
     statistics_of,
 )
 from fastmcmd.inference.complete_rows import complete_rows
-from fastmcmd.inference.conditioning import inputs_of, points_of
+from fastmcmd.inference.conditioning import inputs_of, points_of, with_columns_of_labels
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
 from fastmcmd.inference.dispersion import has_outliers
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
@@ -130,12 +130,12 @@ def congruence_test(
     condition_on : {"x", "forecast"} or array_like (n, c)
         "forecast": calibration given the predicted mean and spread, or probabilities, in place of x; the
         result holds the SKCE and the CKCE as well.
-        Columns: calibration given these.
+        Columns: calibration given these. Labels that are text, of shape (n,), stand for groups.
     random_state : int, numpy.random.Generator or None
         Source of the simulated outcomes. The default gives the same p-value at each call; None takes fresh
         random numbers.
     at : array_like (q, d), optional
-        Points at which to test as well: `CongruenceTest.rows`.
+        Points at which to test as well, or labels of groups: `CongruenceTest.rows`.
     null : {"right", "relevant"}
         "relevant": test whether CCE is at most ``delta``, because large samples reject every model. This
         test is approximate, and uses only the first kernel on outcomes and one ``lam`` (0.01 by default).
@@ -209,6 +209,7 @@ def congruence_test(
         return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
     check_row_order(x=x, y=y, prediction=prediction, condition_on=condition_on, weights=weights)
+    condition_on, at = with_columns_of_labels(condition_on, at)
     input_name = "x" if encoder is None else "encoder(x)"
     encoded_x: Any = encoded(x, encoder)
     y = numbered(y, prediction)
