@@ -232,10 +232,10 @@ def _without_last_rows(
 ) -> None:
     """Set the height of the axes by all but the last rows, whose few losses would flatten the curve."""
     most = curve.rejected <= _MOST_REJECTED
-    shown = [low[most], high[most], curve.loss[most], curve.best_loss[most]]
+    curves = [low[most], high[most], curve.loss[most], curve.best_loss[most]]
     if curve.std_loss is not None:
-        shown.append(curve.std_loss[most])
-    bottom, top = min(one.min() for one in shown), max(one.max() for one in shown)
+        curves.append(curve.std_loss[most])
+    bottom, top = min(one.min() for one in curves), max(one.max() for one in curves)
     if most.sum() > 1 and top > bottom:
         margin = 0.05 * (top - bottom)
         ax.set_ylim(bottom - margin, top + margin)

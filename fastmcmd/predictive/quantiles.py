@@ -102,9 +102,9 @@ class Quantiles(Predictive):
         else:
             crossing = (array[:, 1:] < array[:, :-1]).any(axis=1)
             if crossing.any():
-                others = f", and in {crossing.sum():,} rows in all" if crossing.sum() > 1 else ""
+                total = f", and in {crossing.sum():,} rows in all" if crossing.sum() > 1 else ""
                 raise RowError(
-                    f"values of row {int(crossing.argmax())} decrease: quantiles cross there{others}; "
+                    f"values of row {int(crossing.argmax())} decrease: quantiles cross there{total}; "
                     "sort=True sorts them",
                     int(crossing.argmax()),
                 )

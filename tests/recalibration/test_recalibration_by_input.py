@@ -259,14 +259,14 @@ def test_one_wide_row_does_not_widen_all_others():
     mean = np.append(rng.uniform(1, 3, 199), 60.0)
     prediction = fm.NegativeBinomial(mean, 0.5)
     nodes = nodes_of(prediction, 0.0, 1.0, 97)
-    together = replace(nodes, counts=None)
+    rectangular = replace(nodes, counts=None)
     parts = nodes._parts
     assert sum(len(rows) * count for rows, count in parts) < 0.3 * nodes.values.size
     assert sorted(np.concatenate([rows for rows, _ in parts])) == list(range(200))
     coefficients = 0.1 * rng.normal(size=(200, nodes.map.size))
-    tilted = [one.tilted(one.heights(coefficients)) for one in (nodes, together)]
+    tilted = [one.tilted(one.heights(coefficients)) for one in (nodes, rectangular)]
     np.testing.assert_allclose(*tilted, atol=1e-6)
-    np.testing.assert_allclose(nodes.means(tilted[0]), together.means(tilted[1]), atol=1e-5)
+    np.testing.assert_allclose(nodes.means(tilted[0]), rectangular.means(tilted[1]), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [ConditionalRescaling, WitnessTilting])
