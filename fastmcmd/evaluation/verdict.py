@@ -68,6 +68,9 @@ class RegionVerdict:
     shape : bool
         Whether the diagnosis reports a shift or a factor that the mean error and the ratio contradict: mean
         and standard deviation are right, but the shape of the distributions is not.
+    too_low, too_high : float
+        Shares of the region's inputs at which predictions are too low and too high, if both are common;
+        NaN otherwise.
     """
 
     description: str
@@ -78,6 +81,13 @@ class RegionVerdict:
     shift: float
     factor: float
     shape: bool = False
+    too_low: float = float("nan")
+    too_high: float = float("nan")
+
+    @property
+    def need(self) -> Need:
+        """The correction that predictions in the region need."""
+        return Need(self.shift, self.factor, self.shape, self.too_low, self.too_high)
 
 
 @dataclass(frozen=True)
@@ -158,7 +168,7 @@ class Verdict(Notebook):
         overall = "" if self.overall is None else self.overall.in_words(log_mean)
         if self.where:
             worst = self.where[0]
-            how = Need(worst.shift, worst.factor, worst.shape).in_words(log_mean)
+            how = worst.need.in_words(log_mean)
             if self._stands_out():
                 return f", most for {worst.description}" + (f", where {how}" if how else "")
             if not overall and (how or not self._everywhere()):
@@ -169,9 +179,7 @@ class Verdict(Notebook):
         """Return how far outcomes lie from predictions without a diagnosis."""
         if self.overall is not None and not self.overall.empty:
             return ""
-        if any(
-            np.isfinite(one.shift) or np.isfinite(one.factor) or one.shape for one in self.where
-        ):
+        if not all(one.need.empty for one in self.where):
             return ""
         if not (self.dispersion_agrees or self.test.outliers):
             return ""
@@ -239,7 +247,8 @@ class Verdict(Notebook):
             rows.append(
                 [one.description, f"{one.cce:.3g}", f"{one.null_cce:.3g}", f"{one.p_adjusted:.3g}",
                  f"{one.rows:,}",
-                 _cell(np.exp(one.shift), ".3g") if self._log_mean else _cell(one.shift, "+.3g"),
+                 "varies" if one.need.varies
+                 else _cell(np.exp(one.shift), ".3g") if self._log_mean else _cell(one.shift, "+.3g"),
                  _cell(one.factor, ".3g"),
                  "wrong" if one.shape else ""]
             )  # fmt: skip
@@ -266,7 +275,8 @@ class Verdict(Notebook):
         """Return a pandas frame with one row per region that is wrong beyond chance."""
         from fastmcmd.frames import to_frame
 
-        names = ("description", "cce", "null_cce", "p_adjusted", "rows", "shift", "factor", "shape")
+        names = ("description", "cce", "null_cce", "p_adjusted", "rows", "shift", "factor", "shape",
+                 "too_low", "too_high")  # fmt: skip
         return to_frame(
             {name: np.array([getattr(one, name) for one in self.where]) for name in names}, None
         )
@@ -513,7 +523,7 @@ def _region_verdicts(
             verdicts.append(
                 RegionVerdict(
                     one.description, one.cce, one.null_cce, one.p_adjusted, one.rows,
-                    need.shift, need.factor, need.shape,
+                    need.shift, need.factor, need.shape, need.too_low, need.too_high,
                 )
             )  # fmt: skip
     return tuple(sorted(verdicts, key=lambda one: one.null_cce**2 - one.cce**2))

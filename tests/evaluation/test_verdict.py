@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -207,6 +208,20 @@ def test_the_sentence_says_what_is_wrong_and_nothing_else(name, draw, fault, mes
     assert message in sentence.replace("0.48", "0.5").replace("0.49", "0.5"), sentence
     for claim in ("predicts", "too wide", "too narrow", "wrong shape"):
         assert (claim in sentence) == (claim in message), sentence
+
+
+@pytest.mark.parametrize(("std", "spread"), [(0.2, ""), (0.6, "3 times too wide")])
+def test_a_model_that_misses_a_wave_is_wrong_in_its_means(std, spread):
+    """The shape of these predictions is right; the sentence said "wrong shape" or only "too wide"."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, N)
+    result = fm.verdict(x, np.sin(3 * x) + 0.2 * rng.normal(size=N), fm.Gaussian(np.zeros(N), std))
+    assert re.search(
+        r"it predicts too low at \d\d% of inputs and too high at \d\d%", result.sentence
+    )
+    assert "shape" not in result.sentence
+    assert "varies" in result.table()
+    assert re.search(r"spread is \d(\.\d)? times too wide", result.sentence) or not spread
 
 
 def test_means_of_counts_need_a_factor():
