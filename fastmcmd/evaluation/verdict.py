@@ -189,6 +189,14 @@ class Verdict(Notebook):
             outliers=self.test.outliers,
         )  # fmt: skip
 
+    def _says_not_how(self) -> bool:
+        """Return whether a diagnosis over several columns establishes nothing."""
+        if self.diagnosis is None or self.diagnosis.x.shape[1] == 1:
+            return False
+        return (self.overall is None or self.overall.empty) and all(
+            one.need.empty for one in self.where
+        )
+
     def _everywhere(self) -> bool:
         """Return whether all regions are wrong beyond chance."""
         return self.regions is not None and len(self.where) == len(list(self.regions))
@@ -235,6 +243,11 @@ class Verdict(Notebook):
         if self.where:
             lines += ["", self.table()]
         lines += [f"  no {name}: {reason}" for name, reason in self.skipped.items()]
+        if self._says_not_how():
+            lines.append(
+                "  too few rows to say in what way at each input: diagnose(prediction.mean, y, prediction) "
+                "may say it by predicted mean"
+            )
         return "\n".join(lines)
 
     def table(self) -> str:

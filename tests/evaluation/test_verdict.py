@@ -281,6 +281,7 @@ def test_a_verdict_without_a_diagnosis_says_how_far_outcomes_lie():
     assert result.overall.empty
     assert result.test.dispersion == "too narrow"
     assert "; outcomes lie further from its predictions than these say" in result.sentence
+    assert "diagnose(prediction.mean, y, prediction)" in repr(result)
     if result.where:
         assert "spread times" not in result.table()
 
