@@ -23,6 +23,7 @@ __all__ = ["Diagnosis"]
 Array = NDArray[np.float64]
 
 _SMALL_REMAINDER = 0.1  # share of the squared CCE up to which the rest is called the shape
+_LARGE_REMAINDER = 0.5  # share from which other inputs are worth a try
 _REMAINDER = "the shape, or corrections finer than these rows can show"
 
 
@@ -144,14 +145,11 @@ class Diagnosis(Notebook):
         if not self.total:
             return ["The CCE is not beyond chance."]
         location, spread, remainder = (self.total[name] for name in ("location", "spread", "shape"))
-        explained = (
-            f"Of the squared CCE beyond chance, the location explains {location:.0%}, the spread "
-            f"{spread:.0%}"
-        )
+        explained = f"Of the squared CCE beyond chance, the location explains {location:.0%}"
         if remainder <= _SMALL_REMAINDER:
-            return [f"{explained}, and the shape {remainder:.0%}."]
-        left = [f"{explained}; {remainder:.0%} is left: {_REMAINDER}."]
-        if remainder > 1 - _SMALL_REMAINDER and self.x.shape[1] > 1:
+            return [f"{explained}, the spread {spread:.0%}, and the shape {remainder:.0%}."]
+        left = [f"{explained} and the spread {spread:.0%}; {remainder:.0%} is left: {_REMAINDER}."]
+        if remainder > _LARGE_REMAINDER and self.x.shape[1] > 1:
             left.append("Fewer columns as x, such as the predicted mean alone, may show more.")
         return left
 
