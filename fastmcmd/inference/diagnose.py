@@ -53,7 +53,7 @@ __all__ = ["LANDMARKS", "diagnose", "diagnose_on", "output_map"]
 Array = NDArray[np.float64]
 
 LANDMARKS = 300
-_LEAST_LANDMARKS = 50
+_LEAST_LANDMARKS = 20
 _ROWS_OF_A_LANDMARK = 4  # fewer leave hardly any rows near an input with many columns
 _FEWEST = 8.0  # smallest number of effective rows
 _TAILS = (
