@@ -78,7 +78,7 @@ def test_regions_that_cannot_be_tested(file, tmp_path, options, message):
 def test_too_few_rows_for_a_diagnosis_are_said_once(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(
-        tmp_path / "rows.npz", x=rng.normal(size=(30, 12)), y=rng.normal(size=30), m=np.zeros(30)
+        tmp_path / "rows.npz", x=rng.normal(size=(12, 12)), y=rng.normal(size=12), m=np.zeros(12)
     )
     process = run_cli(
         "diagnose", str(tmp_path / "rows.npz"), "--prediction", "gaussian:mean=m,std=1"
