@@ -245,8 +245,8 @@ class Verdict(Notebook):
         lines += [f"  no {name}: {reason}" for name, reason in self.skipped.items()]
         if self._says_not_how():
             lines.append(
-                "  too few rows to say in what way at each input: diagnose(prediction.mean, y, prediction) "
-                "may say it by predicted mean"
+                "  the diagnosis over all inputs shows in no way how; one over the predicted mean may: "
+                "diagnose(prediction.mean, y, prediction)"
             )
         return "\n".join(lines)
 
