@@ -245,8 +245,8 @@ class Verdict(Notebook):
         lines += [f"  no {name}: {reason}" for name, reason in self.skipped.items()]
         if self._says_not_how():
             lines.append(
-                "  the diagnosis over all inputs does not show in what way; one over the predicted mean may: "
-                "diagnose(prediction.mean, y, prediction)"
+                "  the diagnosis over all inputs does not show in what way; one over the predicted mean "
+                "may: diagnose(prediction.mean, y, prediction)"
             )
         return "\n".join(lines)
 

@@ -104,7 +104,11 @@ def diagnosis(
         tidy(ax)
     has_name = one_input and len(diagnosed.column_names) == 1
     axes[1].set_xlabel(plain(diagnosed.column_names[0]) if has_name else name)
-    axes[0].set_title(f"What predictions need, with {diagnosed.level:.0%} bands")
+    is_marked = not (diagnosed.supported & np.isfinite(diagnosed.shift)).all()
+    marks = " (grey marks: few rows near)" if is_marked else ""
+    axes[0].set_title(
+        f"What predictions need, with {diagnosed.level:.0%} bands{marks}", fontsize="medium"
+    )
     return axes
 
 

@@ -412,8 +412,8 @@ def test_factors_of_several_scales_have_a_logarithmic_axis(rng, rows, scale):
 
 def test_inputs_without_support_are_marked_at_the_bottom(rng):
     """The marks lay on the line of a shift of 0 and at a factor of 0 if no input had a diagnosis."""
-    x = rng.normal(size=(60, 12))
-    diagnosed = fm.diagnose(x, rng.normal(size=60), (np.zeros(60), 1.0))
+    x = rng.normal(size=(12, 12))
+    diagnosed = fm.diagnose(x, rng.normal(size=12), (np.zeros(12), 1.0))
     assert not diagnosed.supported.any()
     axes = diagnosed.plot()
     for ax in axes:
