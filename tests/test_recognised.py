@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import fastmcmd as fm
+from fastmcmd.inference.congruence_result import ONE_DRAW
 
 N = 200
 
@@ -69,7 +70,7 @@ def test_class_probabilities_are_no_draws(rng):
 def test_a_point_prediction_is_noted(data):
     _, y, mean, _ = data
     for points in (mean, mean[:, None], pd.DataFrame({"mean": mean})):
-        assert _notes(y, points) == ("one draw per row: read as a point prediction",)
+        assert _notes(y, points) == (f"one draw per row: {ONE_DRAW}",)
 
 
 def test_orders_of_arguments(data):
@@ -101,7 +102,24 @@ def test_orders_of_arguments(data):
     with pytest.raises(ValueError, match="transpose them"):
         fm.evaluate(y, [np.zeros(N) for _ in range(30)])
     labels = (y > 0).astype(float)
-    assert any("classification.evaluate" in one for one in _notes(labels, 1 / (1 + np.exp(-mean))))
+    p = 1 / (1 + np.exp(-mean))
+    assert any("classification.evaluate" in one for one in _notes(labels, fm.Draws(p)))
+
+
+def test_the_probability_of_the_second_class_is_no_draw(data):
+    """`congruence_test` of a classifier called it wrong beyond chance, of one draw per row."""
+    x, y, mean, _ = data
+    p, labels = 1 / (1 + np.exp(-mean)), (y > 0).astype(int)
+    for call in (
+        lambda: fm.congruence_test(x, labels, p),
+        lambda: fm.evaluate(labels == 1, p[:, None]),
+    ):
+        with pytest.raises(ValueError, match=r"second of two classes.*Categorical"):
+            call()
+    assert fm.congruence_test(x, labels, fm.Draws(p)).one_draw
+    for other in (labels * 0, labels + 0.5, labels * 2):
+        assert fm.congruence_test(x, other, p).n == N
+    assert "no spread" in repr(fm.congruence_test(x, y, mean))
 
 
 def test_draws_and_models_are_left_alone(rng):
@@ -122,7 +140,7 @@ def test_draws_and_models_are_left_alone(rng):
         assert _notes((y > y.mean()).astype(int), counts) == (), trial
         if trial % 2:  # y is positive, and points are plausible predictions of it
             points = np.abs(y + std * rng.normal(size=n)) + 0.1
-            note = ("one draw per row: read as a point prediction",)
+            note = (f"one draw per row: {ONE_DRAW}",)
             assert _notes(y, points, x, x_kernel=fm.RBF(1.0)) == note, trial
         assert _notes(y, (x + wrong, std * rng.uniform(0.1, 10))) == (), trial
 

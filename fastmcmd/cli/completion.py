@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from fastmcmd.cli.prediction import CLASSES, DRAWS, FAMILIES, QUANTILES
+from fastmcmd.cli.prediction import CLASSES, DRAWS, FAMILIES, GENERAL, QUANTILES, SORTED_QUANTILES
 
 HELP = "print a completion script for bash, zsh or fish"
 EPILOG = """to have it in every new shell (folders must exist):
@@ -64,9 +64,9 @@ def answer(parser: argparse.ArgumentParser) -> str:
         _ANSWER.replace("@KINDS@", "\n".join(kinds))
         .replace("@CASES@", "\n".join(cases))
         .replace("@PARAMETERS@", "\n".join(families))
-        .replace("@FAMILIES@", " ".join([*FAMILIES, DRAWS, QUANTILES, CLASSES]))
+        .replace("@FAMILIES@", " ".join([*FAMILIES, *GENERAL]))
         .replace("@DRAWS@", DRAWS)
-        .replace("@QUANTILES@", QUANTILES)
+        .replace("@QUANTILES@", f"{QUANTILES} | {SORTED_QUANTILES}")
         .replace("@CLASSES@", CLASSES)
     )
 

@@ -21,8 +21,10 @@ __all__ = [
     "CLASSES",
     "DRAWS",
     "FAMILIES",
+    "GENERAL",
     "IGNORED",
     "QUANTILES",
+    "SORTED_QUANTILES",
     "class_names",
     "columns_in",
     "describe",
@@ -66,6 +68,8 @@ _ALIASES = {
     "t": "student-t",
 }
 DRAWS, QUANTILES, CLASSES = "draws", "quantiles", "classes"
+SORTED_QUANTILES = "sorted-quantiles"  # of columns that cross in some rows
+GENERAL = (DRAWS, QUANTILES, SORTED_QUANTILES, CLASSES)
 IGNORED = -1  # stands for the label of rows to leave out
 _NO_LABEL = ("", "na", "nan", "none", "null")  # in lower case
 
@@ -73,7 +77,10 @@ _NO_LABEL = ("", "na", "nan", "none", "null")  # in lower case
 def describe() -> str:
     """Return the families with their parameters, as help text."""
     forms = [f"{name}:{','.join(f'{p}=...' for p in f.parameters)}" for name, f in FAMILIES.items()]
-    general_forms = ["draws:COLUMNS", "quantiles:LEVEL=COLUMN,...", "classes:NAME=COLUMN,..."]
+    general_forms = [
+        "draws:COLUMNS", "quantiles:LEVEL=COLUMN,...", "sorted-quantiles:LEVEL=COLUMN,...",
+        "classes:NAME=COLUMN,...",
+    ]  # fmt: skip
     return "\n  ".join([*forms, *general_forms])
 
 
@@ -115,11 +122,16 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
     if family == DRAWS:
         return fm.Draws(columns.select(specification, "--prediction draws"))
     parameters = _pairs(text, specification)
-    if family == QUANTILES:
+    if family in (QUANTILES, SORTED_QUANTILES):
         levels = [_number(level, text) for level, _ in parameters]
         order = np.argsort(levels)
         values = [columns.select(parameters[i][1], f"--prediction {text}") for i in order]
-        return fm.Quantiles(np.sort(levels), np.stack(values, axis=1))
+        table = np.stack(values, axis=1)
+        try:
+            return fm.Quantiles(np.sort(levels), table, sort=family == SORTED_QUANTILES)
+        except RowError as error:
+            advice = f"{SORTED_QUANTILES}:{specification} sorts them"
+            raise RowError(str(error).replace("sort=True sorts them", advice), error.row) from None
     if family == CLASSES:
         probabilities = [columns.select(one, f"--prediction {text}") for _, one in parameters]
         names = [name for name, _ in parameters]
@@ -128,7 +140,7 @@ def prediction(text: str, columns: Columns) -> PredictionLike:
             _check_sums(table, columns)
         return fm.Categorical(table, classes=names)
     if family not in FAMILIES:
-        families = ", ".join([*FAMILIES, DRAWS, QUANTILES, CLASSES])
+        families = ", ".join([*FAMILIES, *GENERAL])
         raise UsageError(
             f"--prediction {text}: no family {family!r}; {did_you_mean(family, [*FAMILIES, *_ALIASES])}one "
             f"of {families} is needed"

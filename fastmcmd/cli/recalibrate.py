@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> None:
             columns = {"row": np.asarray(new.rows), "mean": mended.mean, "std": mended.std}
             columns |= {f"q{level:g}": q for level, q in zip(levels, quantiles.T, strict=True)}
             write_columns(output, columns)
-    print(f"{mend!r}: learned from {len(rows.rows):,} rows")
+    print(f"learned from {len(rows.rows):,} rows: {mend!r}")
     print_targets(save, output)
 
 

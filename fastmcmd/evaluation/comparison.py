@@ -17,6 +17,7 @@ from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_choice, check_count, check_labels
 from fastmcmd._base.tables import ByName, aligned, as_html, data_frame, did_you_mean, printable
+from fastmcmd.evaluation.clustered import with_clusters
 from fastmcmd.evaluation.conclusion import comparison_sentence, joint
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.differences import BOUNDED_SCORES, Pairs
@@ -437,7 +438,7 @@ def compare(
     groups : array_like (n,), optional
         Labels of groups within which outcomes depend on each other, such as patients with several visits.
         Tests and intervals then count groups, not rows. At least six groups are needed, and intervals are
-        reliable from about twenty.
+        reliable from about twenty. Whether a model is wrong is tested by groups, too, if there are ten.
     block_length : int, optional
         For rows in order of time: number of consecutive rows that form a group. Choose it several times as
         long as the dependence lasts.
@@ -507,7 +508,7 @@ def compare(
     check_row_order(y=y, groups=groups)
     if y is not None:
         evaluations = _evaluated(models, y, x, settings)
-        return Comparison(evaluations, _clusters(evaluations, groups, block_length))
+        return _clustered(evaluations, groups, block_length)
     if x is not None or settings:
         passed_names = ", ".join((["x"] if x is not None else []) + list(settings))
         raise TypeError(f"compare was given {passed_names} without y; evaluations have their own")
@@ -522,7 +523,17 @@ def compare(
     for name, one in evaluations.items():
         if not np.array_equal(one.y, first.y, equal_nan=True):
             raise ValueError(f"{name!r} was evaluated on other outcomes than the first model")
-    return Comparison(evaluations, _clusters(evaluations, groups, block_length))
+    return _clustered(evaluations, groups, block_length)
+
+
+def _clustered(
+    evaluations: dict[str, Evaluation], groups: object, block_length: object
+) -> Comparison:
+    """Return the comparison, with the tests of the evaluations by cluster if there are any."""
+    clusters = _clusters(evaluations, groups, block_length)
+    if clusters is not None:
+        evaluations = {name: with_clusters(one, clusters) for name, one in evaluations.items()}
+    return Comparison(evaluations, clusters)
 
 
 def _clusters(

@@ -10,6 +10,7 @@ from fastmcmd.evaluation.result import Evaluation
 
 __all__ = ["comparison_sentence", "joint"]
 
+_ROUNDING = 1e-12  # a smaller difference of mean scores is rounding
 # The first that is finite and tested for all models decides.
 _SCORES = ("nll", "mean_crps", "mean_energy_score", "mean_brier_score")
 
@@ -48,7 +49,9 @@ def comparison_sentence(evaluations: dict[str, Evaluation], pairs: Pairs, level:
     sentence = "; ".join(part for part in parts if part)
     if not sentence:
         return ""
-    if not sentence.startswith(tuple(names)):  # names stay as they are written
+    if not sentence.startswith(
+        tuple(f"{name} " for name in names)
+    ):  # names stay as they are written
         sentence = sentence[:1].upper() + sentence[1:]
     return sentence + "."
 
@@ -90,10 +93,8 @@ def _ranking(pairs: Pairs, names: list[str], level: float) -> str:
     lower = f"its {label} is {-gap:.3g} lower"
     ties = [f"{name} (p = {value:.3g})" for _, value, name in rivals if value > level]
     if len(names) == 2 and ties:
-        return (
-            f"neither {names[0]} nor {names[1]} is better beyond chance ({_p(p)}): "
-            f"the {label} differs by {0.0 - gap:.3g}"
-        )
+        differs = f"differs by {0.0 - gap:.3g}" if abs(gap) > _ROUNDING else "is the same"
+        return f"neither {names[0]} nor {names[1]} is better beyond chance ({_p(p)}): the {label} {differs}"
     if len(names) == 2:
         return f"{best} is better than {nearest} beyond chance ({_p(p)}): {lower}"
     if ties:

@@ -25,6 +25,7 @@ from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, ON_REQUEST, S
 from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import NO_CLASSES, Evaluation, Measured
 from fastmcmd.frames import row_labels
+from fastmcmd.inference.congruence_result import ONE_DRAW
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.metrics import adversarial_group_calibration
 from fastmcmd.metrics.inputs import Outcomes
@@ -70,7 +71,7 @@ def suspicions(context: Context, x: InputsLike | None) -> list[str]:
     if isinstance(base, Draws):
         draws = base.array
         if draws.shape[1] == 1:
-            notes.append("one draw per row: read as a point prediction")
+            notes.append(f"one draw per row: {ONE_DRAW}")
             notes += _of_points(y, draws[:, 0], x)
         elif draws.shape[1] >= _FEWEST_SORTED and _sorted(draws):
             notes.append(

@@ -20,6 +20,7 @@ __all__ = ["Need", "Needs"]
 
 Array = NDArray[np.float64]
 
+_SOME = 0.1  # share of a group's bands on each side from which its shifts vary in direction
 _MOST = 0.5  # share of a group's bands that must exclude "none" on one side for a claim about it
 _QUANTILE = 2.576  # normal quantile of two-sided 99 % intervals of the moments
 _FEWEST = 10.0  # effective rows below which the standard error of a moment is meaningless
@@ -38,16 +39,28 @@ class Need:
         Factor of the spread; NaN if none is established.
     shape : bool
         Whether the misfit looks like a shift or a factor although mean and standard deviation are right.
+    too_low, too_high : float
+        Shares of inputs at which predictions are too low and too high, if most are one or the other and
+        neither is rare: the mean of the model misses a structure. NaN otherwise.
     """
 
     shift: float = _NOTHING
     factor: float = _NOTHING
     shape: bool = False
+    too_low: float = _NOTHING
+    too_high: float = _NOTHING
+
+    @property
+    def varies(self) -> bool:
+        """Whether predictions are too low at some inputs and too high at others."""
+        return bool(np.isfinite(self.too_low))
 
     @property
     def empty(self) -> bool:
         """Whether nothing is established."""
-        return not (np.isfinite(self.shift) or np.isfinite(self.factor) or self.shape)
+        return not (
+            np.isfinite(self.shift) or np.isfinite(self.factor) or self.shape or self.varies
+        )
 
     def in_words(self, log_mean: bool) -> str:
         """Return in words what is wrong with predictions that need this correction, or ""."""
@@ -57,13 +70,18 @@ class Need:
             parts.append(f"its means are {np.exp(abs(self.shift)):.2g} times too {side}")
         elif np.isfinite(self.shift):
             parts.append(f"it predicts {abs(self.shift):.2g} too {side}")
+        if self.varies:
+            subject = "its means are" if log_mean else "it predicts"
+            parts.append(
+                f"{subject} too low at {self.too_low:.0%} of inputs and too high at {self.too_high:.0%}"
+            )
         if np.isfinite(self.factor):
             wide = self.factor < 1
             times = 1 / self.factor if wide else self.factor
             parts.append(f"its spread is {times:.2g} times too {'wide' if wide else 'narrow'}")
         if self.shape:
             parts.append("its distributions have the wrong shape")
-        return " and ".join(parts)
+        return (", and " if self.varies else " and ").join(parts)
 
 
 class Needs:
@@ -93,12 +111,25 @@ class Needs:
         if not rows.any():
             return Need()
         diagnosis = self.diagnosis
+        band = diagnosis.shift_band[rows]
+        low, high = float(np.mean(band[:, 0] > 0)), float(np.mean(band[:, 1] < 0))
         log_factor, log_band = np.log(diagnosis.factor[rows]), np.log(diagnosis.factor_band[rows])
         shift, first = _established(
             _common(diagnosis.shift[rows], diagnosis.shift_band[rows]), self._shift(rows)
         )
         change, second = _established(_common(log_factor, log_band), self._log_factor(rows))
-        return Need(shift, float(np.exp(change)), first or second)
+        shape = (first or second) and self._is_steady(rows)
+        if min(low, high) > _SOME and low + high > _MOST:
+            return Need(_NOTHING, float(np.exp(change)), False, low, high)
+        return Need(shift, float(np.exp(change)), shape)
+
+    def _is_steady(self, rows: NDArray[np.bool_]) -> bool:
+        """Return whether shifts vary by less than the predicted spread.
+
+        If they vary more, moments of the group say nothing about the shape at each of its inputs.
+        """
+        unit = self._mean[rows] if self.log_mean else np.ones(int(rows.sum()))
+        return bool(np.std(unit * self.diagnosis.shift[rows]) <= np.median(self._std[rows]))
 
     def agrees(self, dispersion: str) -> bool:
         """Return whether the standard deviation of all standardised errors is on this side of 1.

@@ -515,7 +515,7 @@ class Evaluation(ByName[float]):
         congruence = self.congruence
         if self.test is None or congruence is None or not _holds_rows(self.x):
             return None
-        if congruence.encoder is not None:
+        if congruence.encoder is not None or self.test.one_draw:  # a point has no spread to change
             return None
         try:
             return kernel_report(
@@ -552,8 +552,11 @@ class Evaluation(ByName[float]):
 
     @property
     def kernel_lines(self) -> list[str]:
-        """Sentences: which misfits the kernels can detect, and which they hardly can."""
-        return [] if self.kernels is None else [self.kernels.sentence, *self.kernels.warnings]
+        """Sentences: what shows a misfit if the CCE does not; which misfits the kernels can detect."""
+        hidden = [] if self.test is None or not self.test.hidden else [self.test.hidden]
+        if self.kernels is None:
+            return hidden
+        return [*hidden, self.kernels.sentence, *self.kernels.warnings]
 
     def __repr__(self) -> str:
         lines = [] if self.test is None else [self.sentence, ""]

@@ -15,6 +15,7 @@ from fastmcmd._base.tables import Notebook, aligned
 from fastmcmd.errors import MissingDependencyError, NumericalError
 from fastmcmd.evaluation.needs import Need, Needs
 from fastmcmd.frames import check_row_order, column_names, input_names
+from fastmcmd.inference import dispersion
 from fastmcmd.inference.columns import numbers_of_columns, rows_of_columns
 from fastmcmd.inference.congruence_test import CongruenceTest, congruence_test
 from fastmcmd.inference.corrections import CLASSES_HAVE_NONE
@@ -37,15 +38,8 @@ _MOST_COLUMNS = 50  # most input columns for a tree: regions in more columns des
 _STANDS_OUT = (
     2.2  # multiple of the mean excess; a fault common to all rows reaches 1.9 in most samples
 )
-_SCATTER = {
-    "too wide": "outcomes lie closer to its predictions than these say",
-    "too narrow": "outcomes lie further from its predictions than these say",
-}
-_SURE = {
-    "too wide": "it is less sure of the classes than it should be",
-    "too narrow": "it is more sure of the classes than it should be",
-}
 _NONE_OF_IT, _NEARLY_ALL = 0.05, 0.99  # shares beyond which words replace numbers
+_MOST_OF_IT = 0.8  # share from which the rest is small
 _LANDMARKS = 150  # of the diagnosis and the remedy: sentences are as true as with 300
 _REMEDY_ROWS = 2000  # most rows used: half to fit the rescaling, half to test it
 _LEAST_REMEDY_ROWS = 100
@@ -74,6 +68,9 @@ class RegionVerdict:
     shape : bool
         Whether the diagnosis reports a shift or a factor that the mean error and the ratio contradict: mean
         and standard deviation are right, but the shape of the distributions is not.
+    too_low, too_high : float
+        Shares of the region's inputs at which predictions are too low and too high, if both are common;
+        NaN otherwise.
     """
 
     description: str
@@ -84,6 +81,13 @@ class RegionVerdict:
     shift: float
     factor: float
     shape: bool = False
+    too_low: float = float("nan")
+    too_high: float = float("nan")
+
+    @property
+    def need(self) -> Need:
+        """The correction that predictions in the region need."""
+        return Need(self.shift, self.factor, self.shape, self.too_low, self.too_high)
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ class Verdict(Notebook):
         """One sentence: whether the model is wrong, where, how, and how much a simple correction helps."""
         if not self.wrong:
             return self.test.sentence
-        head = f"The model is wrong beyond chance (p = {self.test.p_value:.3g})"
+        approximate = "" if self.test.exact else ", approximate"
+        head = f"The model is wrong beyond chance (p = {self.test.p_value:.3g}{approximate})"
         parts = [head + self._place(), self._scattered(), self._mended()]
         return "; ".join(part for part in parts if part) + "."
 
@@ -163,7 +168,7 @@ class Verdict(Notebook):
         overall = "" if self.overall is None else self.overall.in_words(log_mean)
         if self.where:
             worst = self.where[0]
-            how = Need(worst.shift, worst.factor, worst.shape).in_words(log_mean)
+            how = worst.need.in_words(log_mean)
             if self._stands_out():
                 return f", most for {worst.description}" + (f", where {how}" if how else "")
             if not overall and (how or not self._everywhere()):
@@ -174,14 +179,23 @@ class Verdict(Notebook):
         """Return how far outcomes lie from predictions without a diagnosis."""
         if self.overall is not None and not self.overall.empty:
             return ""
-        if any(
-            np.isfinite(one.shift) or np.isfinite(one.factor) or one.shape for one in self.where
-        ):
+        if not all(one.need.empty for one in self.where):
             return ""
-        if not self.dispersion_agrees:
+        if not (self.dispersion_agrees or self.test.outliers):
             return ""
-        by_classes = self.skipped.get("diagnosis") == CLASSES_HAVE_NONE
-        return (_SURE if by_classes else _SCATTER).get(self.test.dispersion, "")
+        return dispersion.in_words(
+            self.test.dispersion, "its predictions", "these", model="it is",
+            of_classes=self.skipped.get("diagnosis") == CLASSES_HAVE_NONE,
+            outliers=self.test.outliers,
+        )  # fmt: skip
+
+    def _says_not_how(self) -> bool:
+        """Return whether a diagnosis over several columns establishes nothing."""
+        if self.diagnosis is None or self.diagnosis.x.shape[1] == 1:
+            return False
+        return (self.overall is None or self.overall.empty) and all(
+            one.need.empty for one in self.where
+        )
 
     def _everywhere(self) -> bool:
         """Return whether all regions are wrong beyond chance."""
@@ -202,19 +216,20 @@ class Verdict(Notebook):
         is_mended = remedy.p_value > self.level
         remaining = f"a misfit beyond chance remains (p = {remedy.p_value:.3g})"
         if not np.isfinite(remedy.share):
-            return (
-                "rescaling by input mends it"
-                if is_mended
-                else f"after rescaling by input {remaining}"
-            )
+            if is_mended:
+                remaining = f"the misfit is not beyond chance (in {remedy.rows // 2:,} rows)"
+            return f"after rescaling by input {remaining}"
         if remedy.share < _NONE_OF_IT:
             # Fitted on more rows it might: it is only applied if it is better beyond chance.
             return f"rescaling by input, fitted on {remedy.rows // 2:,} rows, does not mend it"
         share = "nearly all" if remedy.share > _NEARLY_ALL else f"{remedy.share:.0%}"
+        if (
+            is_mended and remedy.share < _MOST_OF_IT
+        ):  # of few rows; it may well be beyond chance in more
+            remaining = f"the rest is not beyond chance in {remedy.rows // 2:,} rows"
+            return f"rescaling by input would mend {share} of it; {remaining}"
         if is_mended:
-            return (
-                f"rescaling by input would mend {share} of it, and no misfit beyond chance remains"
-            )
+            return f"rescaling by input would mend {share} of it, and what remains may be chance"
         return f"rescaling by input would mend {share} of it, but {remaining}"
 
     @property
@@ -224,9 +239,15 @@ class Verdict(Notebook):
 
     def __repr__(self) -> str:
         lines = [self.sentence, f"  {self.test.figures}, root mean square over the rows"]
+        lines += [f"  {self.test.hidden}"] if self.test.hidden else []
         if self.where:
             lines += ["", self.table()]
         lines += [f"  no {name}: {reason}" for name, reason in self.skipped.items()]
+        if self._says_not_how():
+            lines.append(
+                "  the diagnosis over all inputs does not show in what way; one over the predicted mean "
+                "may: diagnose(prediction.mean, y, prediction)"
+            )
         return "\n".join(lines)
 
     def table(self) -> str:
@@ -239,7 +260,8 @@ class Verdict(Notebook):
             rows.append(
                 [one.description, f"{one.cce:.3g}", f"{one.null_cce:.3g}", f"{one.p_adjusted:.3g}",
                  f"{one.rows:,}",
-                 _cell(np.exp(one.shift), ".3g") if self._log_mean else _cell(one.shift, "+.3g"),
+                 "varies" if one.need.varies
+                 else _cell(np.exp(one.shift), ".3g") if self._log_mean else _cell(one.shift, "+.3g"),
                  _cell(one.factor, ".3g"),
                  "wrong" if one.shape else ""]
             )  # fmt: skip
@@ -266,7 +288,8 @@ class Verdict(Notebook):
         """Return a pandas frame with one row per region that is wrong beyond chance."""
         from fastmcmd.frames import to_frame
 
-        names = ("description", "cce", "null_cce", "p_adjusted", "rows", "shift", "factor", "shape")
+        names = ("description", "cce", "null_cce", "p_adjusted", "rows", "shift", "factor", "shape",
+                 "too_low", "too_high")  # fmt: skip
         return to_frame(
             {name: np.array([getattr(one, name) for one in self.where]) for name in names}, None
         )
@@ -485,7 +508,10 @@ def _remedy(
         simulations=_BEFORE, weights=of_tested, random_state=random_state,
     )  # fmt: skip
     if before.p_value > level:
-        reasons["remedy"] = "half of the rows show no misfit beyond chance"
+        reasons["remedy"] = (
+            f"it is fitted on one half of {n:,} rows and tested on the other, where the misfit is not "
+            "beyond chance"
+        )
         return None
     rescaling = ConditionalRescaling(**_REMEDY)
     rescaling.fit(prediction.take(fitting), y[fitting], inputs[fitting], sample_weight=of_fitting)
@@ -510,7 +536,7 @@ def _region_verdicts(
             verdicts.append(
                 RegionVerdict(
                     one.description, one.cce, one.null_cce, one.p_adjusted, one.rows,
-                    need.shift, need.factor, need.shape,
+                    need.shift, need.factor, need.shape, need.too_low, need.too_high,
                 )
             )  # fmt: skip
     return tuple(sorted(verdicts, key=lambda one: one.null_cce**2 - one.cce**2))

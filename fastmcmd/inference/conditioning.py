@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.checks import as_rows, check_choice, check_same_length
+from fastmcmd._base.annotations import ColumnsLike
+from fastmcmd._base.checks import as_rows, check_choice, check_same_length, quote
 from fastmcmd._base.names import as_names
 from fastmcmd.predictive import Categorical, Draws, Predictive
 
-__all__ = ["inputs_of", "points_of"]
+__all__ = ["inputs_of", "points_of", "with_columns_of_labels"]
 
 Array = NDArray[np.float64]
+
+
+def with_columns_of_labels(
+    condition_on: str | ColumnsLike, at: ArrayLike | None
+) -> tuple[str | ColumnsLike, ArrayLike | None]:
+    """Return a condition on labels that are text, and points, as columns of 0 and 1; others as they are.
+
+    One column for each label: no two groups are nearer to each other than to the others.
+    """
+    names = None if isinstance(condition_on, str) else as_names(cast(Any, condition_on))
+    if names is None:
+        return condition_on, at
+    missing = [row for row, name in enumerate(names) if name is None]
+    if missing:
+        raise ValueError(f"condition_on has no label in row {missing[0]}")
+    labels = np.unique(names.astype(str))
+    if at is not None:
+        points = np.atleast_1d(np.asarray(at)).astype(str)
+        unknown = [one for one in points.ravel() if one not in labels]
+        if unknown or points.ndim != 1:
+            raise ValueError(
+                f"at is {quote(at)}; labels of condition_on are needed, such as {str(labels[0])!r}"
+            )
+        at = (points[:, None] == labels).astype(np.float64)
+    return (names.astype(str)[:, None] == labels).astype(np.float64), at
 
 
 def inputs_of(
@@ -30,12 +58,6 @@ def inputs_of(
             draws = prediction.array.reshape(len(y), -1, y.shape[1])
             prediction = Draws.of_finite(np.concatenate([y[:, None, :], draws], axis=1))
         return _forecast_of(prediction), "forecast"
-    names = as_names(condition_on)
-    if names is not None:
-        raise TypeError(
-            f"condition_on holds text, such as {next(filter(None, names))!r}; a number for each group, or "
-            "columns of 0 and 1 such as pandas.get_dummies makes, is needed"
-        )
     columns = as_rows(condition_on, "condition_on")
     check_same_length(x=x, condition_on=columns)
     return columns, "columns"

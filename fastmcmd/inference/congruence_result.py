@@ -10,26 +10,23 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import Notebook, aligned
+from fastmcmd.inference import dispersion
 from fastmcmd.inference.row_test import RowTest
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["CongruenceTest", "KernelEvidence"]
+__all__ = ["ONE_DRAW", "CongruenceTest", "KernelEvidence"]
 
 Array = NDArray[np.float64]
 
 _CONDITIONS = {"x": "", "forecast": " given the forecast", "columns": " given the columns"}
+ONE_DRAW = (
+    "read as a point prediction, which claims no spread; to judge a distribution, pass (mean, std) or "
+    "several draws"
+)
 _QUANTILES = (5, 25, 50, 75, 95)  # of the null distribution that are reported, in percent
-_KINDS = {
-    "too wide": "; outcomes lie closer to them than they say",
-    "too narrow": "; outcomes lie further from them than they say",
-}
-_KINDS_OF_CLASSES = {
-    "too wide": "; they are less sure of the classes than they should be",
-    "too narrow": "; they are more sure of the classes than they should be",
-}
 
 
 @dataclass(frozen=True)
@@ -100,6 +97,12 @@ class CongruenceTest(Notebook):
         (Moskvichev & Sejdinovic 2025), and the root mean square of the latter for a calibrated model.
     of_classes : bool
         Whether the predictions are probabilities of classes.
+    outliers : bool
+        Whether ``dispersion`` is "too wide" although the mean squared standardised error is above 1.2: most
+        outcomes lie near their predictions and a few lie much further away.
+    one_draw : bool
+        Whether there is one draw per row. A right one is a random draw of the distribution; a point
+        prediction, such as its mean, is rejected.
     """
 
     p_value: float
@@ -120,6 +123,8 @@ class CongruenceTest(Notebook):
     ckce: float | None = None
     null_ckce: float | None = None
     of_classes: bool = False
+    outliers: bool = False
+    one_draw: bool = False
 
     @property
     def statistic(self) -> float:
@@ -170,6 +175,14 @@ class CongruenceTest(Notebook):
             f"detectable from {self.detectable:.3g})"
         )
 
+    @property
+    def hidden(self) -> str:
+        """A sentence if the test rejects and the CCE is that of a right model; else ""."""
+        if self.p_value > 0.05 or self.null == "relevant" or self.statistic > self.critical_value:
+            return ""
+        first = self.evidence[0]
+        return f"The CCE alone does not show the misfit: the {first.statistic} of {first.outcomes} does."
+
     def with_figures_of(self, other: CongruenceTest) -> CongruenceTest:
         """Return this test with the CCE and its null distribution by the kernels of another."""
         return replace(self, excess=other.excess, lam=other.lam, simulated=other.simulated)
@@ -207,6 +220,7 @@ class CongruenceTest(Notebook):
             "ckce": self.ckce,
             "null_ckce": self.null_ckce,
             "dispersion": self.dispersion,
+            "outliers": self.outliers,
             "n": self.n,
             "clusters": self.clusters,
             "simulations": self.simulations,
@@ -247,8 +261,10 @@ class CongruenceTest(Notebook):
                 f"No misfit{where} beyond chance ({p}); a misfit of CCE "
                 f"{self.detectable:.2g} would have been seen in half of such samples."
             )
-        kind = (_KINDS_OF_CLASSES if self.of_classes else _KINDS).get(self.dispersion, "")
-        return f"The predictions are wrong{where} beyond chance ({p}){kind}."
+        scatter = dispersion.in_words(
+            self.dispersion, "them", of_classes=self.of_classes, outliers=self.outliers
+        )
+        return f"The predictions are wrong{where} beyond chance ({p}){scatter and '; '}{scatter}."
 
     def __repr__(self) -> str:
         first = self.evidence[0]
@@ -270,6 +286,8 @@ class CongruenceTest(Notebook):
                 f"  SKCE {self.skce:.3g} (unbiased); CKCE {self.ckce:.3g} "
                 f"(a calibrated model here: {self.null_ckce:.3g})"
             )
+        if self.one_draw:
+            lines.append(f"  one draw per row: {ONE_DRAW}")
         rows = f"  {self.n:,} rows, {self.simulations:,} simulations"
         if self.clusters:
             rows = (

@@ -40,8 +40,9 @@ from fastmcmd.inference.combination import (
     statistics_of,
 )
 from fastmcmd.inference.complete_rows import complete_rows
-from fastmcmd.inference.conditioning import inputs_of, points_of
+from fastmcmd.inference.conditioning import inputs_of, points_of, with_columns_of_labels
 from fastmcmd.inference.congruence_result import CongruenceTest, KernelEvidence
+from fastmcmd.inference.dispersion import has_outliers
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.forecast_calibration import forecast_calibration
 from fastmcmd.inference.inputs import LEAST_SIMULATIONS, check_simulations
@@ -56,12 +57,12 @@ from fastmcmd.inference.row_test import row_test
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import ClusterSigns, project
 from fastmcmd.kernels import Delta, Kernel
-from fastmcmd.predictive import Categorical, Predictive, as_predictive
+from fastmcmd.predictive import Categorical, Draws, Predictive, as_predictive
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import numbered
 
-__all__ = ["CongruenceTest", "KernelEvidence", "congruence_test"]
+__all__ = ["LEAST_CLUSTERS", "CongruenceTest", "KernelEvidence", "congruence_test"]
 
 LAMS = (0.1, 0.01, 0.001)
 REPORTED_LAM = 0.01
@@ -71,7 +72,7 @@ _WORK = (
     1.2e12  # largest number of operations of the products, unless the fewest landmarks need more
 )
 # Smallest numbers of clusters, and of rows of a test of relevance: simulations of sizes began there.
-_LEAST_CLUSTERS = 10
+LEAST_CLUSTERS = 10
 _LEAST_ROWS = 20
 _STAGE = 4.0  # divided by alpha: data sets of the first stage
 _CLEAR = 3.0  # times alpha: a p-value of the first stage above it ends the test
@@ -130,12 +131,13 @@ def congruence_test(
         "forecast": calibration given the predicted mean and spread, or probabilities, in place of x; the
         result holds the SKCE and the CKCE as well. The forecast of draws includes the outcome, with
         which they are exchanged.
-        Columns: calibration given these. They must not be computed from draws of the prediction.
+        Columns: calibration given these. They must not be computed from draws of the prediction. Labels
+        that are text, of shape (n,), stand for groups.
     random_state : int, numpy.random.Generator or None
         Source of the simulated outcomes. The default gives the same p-value at each call; None takes fresh
         random numbers.
     at : array_like (q, d), optional
-        Points at which to test as well: `CongruenceTest.rows`.
+        Points at which to test as well, or labels of groups: `CongruenceTest.rows`.
     null : {"right", "relevant"}
         "relevant": test whether CCE is at most ``delta``, because large samples reject every model. This
         test is approximate, and uses only the first kernel on outcomes and one ``lam`` (0.01 by default).
@@ -209,6 +211,7 @@ def congruence_test(
         return on_blocks("congruence_test", locals())
     check_order(y, "(x, y, prediction)")
     check_row_order(x=x, y=y, prediction=prediction, condition_on=condition_on, weights=weights)
+    condition_on, at = with_columns_of_labels(condition_on, at)
     input_name = "x" if encoder is None else "encoder(x)"
     encoded_x: Any = encoded(x, encoder)
     y = numbered(y, prediction)
@@ -364,6 +367,9 @@ class _Test:
             ckce=None if calibration is None else calibration.ckce,
             null_ckce=None if calibration is None else calibration.null_ckce,
             of_classes=isinstance(self.prediction, Categorical),
+            one_draw=isinstance(self.prediction, Draws) and self.prediction.array.shape[1] == 1,
+            outliers=dispersion == "too wide"
+            and has_outliers(self.y, self.prediction, self.weights),
         )
 
     def _plan(
@@ -398,10 +404,10 @@ def _clusters(groups: ArrayLike, n: int, weights: Array | None) -> NDArray[np.in
     """Return the cluster (n,) of each row."""
     labels = check_labels(groups, "groups", n)
     count = _count_of(labels, weights)
-    if count < _LEAST_CLUSTERS:
+    if count < LEAST_CLUSTERS:
         rows = "" if weights is None else " in rows of positive weight"
         raise ValueError(
-            f"groups has {count} different labels{rows}; at least {_LEAST_CLUSTERS} are needed: the "
+            f"groups has {count} different labels{rows}; at least {LEAST_CLUSTERS} are needed: the "
             "error rate of the test with fewer clusters is not known"
         )
     return labels

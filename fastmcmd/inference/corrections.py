@@ -35,7 +35,10 @@ __all__ = [
     "starting_point",
 ]
 
-CLASSES_HAVE_NONE = "classes have neither location nor spread"
+CLASSES_HAVE_NONE = (
+    "classes have neither location nor spread (recalibration.TemperatureScaling makes them more or less "
+    "sure)"
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

@@ -54,6 +54,8 @@ __all__ = ["LANDMARKS", "diagnose", "diagnose_on", "output_map"]
 Array = NDArray[np.float64]
 
 LANDMARKS = 300
+_LEAST_LANDMARKS = 20
+_ROWS_OF_A_LANDMARK = 4  # fewer leave hardly any rows near an input with many columns
 _FEWEST = 8.0  # smallest number of effective rows
 _TAILS = (
     8.0  # effective rows per degree of freedom: squared influences of skewed outcomes vary much
@@ -166,7 +168,7 @@ def diagnose_on(
     weights: ArrayLike | None = None,
     random_state: RandomState = None,
 ) -> Diagnosis:
-    """Return `diagnose` with at most so many landmarks."""
+    """Return `diagnose` with at most so many landmarks, and a quarter of the rows."""
     labels = row_labels(x if at is None else at)
     check_order(y, "(x, y, prediction)")
     check_row_order(x=x, y=y, prediction=prediction, weights=weights)
@@ -190,6 +192,7 @@ def diagnose_on(
     start = local_start(predictive, mapping(x), y[:, 0], row_weights)
     outputs = None if output_kernel is None else output_map(output_kernel, predictive, y)
     model = correctable(predictive, start.shift, start.factor, outputs)
+    landmarks = min(landmarks, max(_LEAST_LANDMARKS, len(y) // _ROWS_OF_A_LANDMARK))
     smoother = Smoother.of(
         mapping.kernel, mapping(x), landmarks, 0 if random_state is None else random_state
     )

@@ -22,6 +22,10 @@ __all__ = ["Diagnosis"]
 
 Array = NDArray[np.float64]
 
+_SMALL_REMAINDER = 0.1  # share of the squared CCE up to which the rest is called the shape
+_LARGE_REMAINDER = 0.5  # share from which other inputs are worth a try
+_REMAINDER = "the shape, or corrections finer than these rows can show"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Notebook):
@@ -38,7 +42,9 @@ class Diagnosis(Notebook):
         Pointwise confidence bands.
     location, spread, shape : ndarray (q,)
         Shares of the squared congruence error beyond chance: the part that the shift explains, the further
-        part that the factor explains, and the rest. NaN if nothing beyond chance is left to explain.
+        part that the factor explains, and the rest. NaN if nothing beyond chance is left to explain. The
+        rest is the shape only if there are enough rows to estimate shift and factor: with few rows and many
+        columns it also holds a wrong location or spread that the rows cannot resolve.
     effective_rows : ndarray (q,)
         Effective number of rows behind the answer at an input: ``(sum a_i)^2 / sum a_i^2``.
     supported : ndarray (q,), bool
@@ -138,11 +144,14 @@ class Diagnosis(Notebook):
     def _about_shares(self) -> list[str]:
         if not self.total:
             return ["The CCE is not beyond chance."]
-        location, spread, shape = (f"{self.total[name]:.0%}" for name in self.total)
-        return [
-            f"Of the squared CCE beyond chance, the location explains {location}, the spread {spread}, "
-            f"and the shape {shape}."
-        ]
+        location, spread, remainder = (self.total[name] for name in ("location", "spread", "shape"))
+        explained = f"Of the squared CCE beyond chance, the location explains {location:.0%}"
+        if remainder <= _SMALL_REMAINDER:
+            return [f"{explained}, the spread {spread:.0%}, and the shape {remainder:.0%}."]
+        left = [f"{explained} and the spread {spread:.0%}; {remainder:.0%} is left: {_REMAINDER}."]
+        if remainder > _LARGE_REMAINDER and self.x.shape[1] > 1:
+            left.append("Fewer columns as x, such as the predicted mean alone, may show more.")
+        return left
 
     def _about_support(self, supported: NDArray[np.bool_]) -> list[str]:
         missing = int(len(supported) - supported.sum())
@@ -179,10 +188,14 @@ class Diagnosis(Notebook):
                 cells = [f"{one:.4g}" for one in np.quantile(values[supported], levels)]
                 wrong = (band[supported, 0] > right) | (band[supported, 1] < right)
                 rows.append([name, *cells, _share(wrong)])
-        shares = [[name, "", f"{value:.1%}", "", ""] for name, value in self.total.items()]
+        shares = [
+            ["rest" if name == "shape" else name, "", f"{value:.1%}", "", ""]
+            for name, value in self.total.items()
+        ]
         text = aligned(rows + shares)
         notes = [
             f"bands: {self.level:.0%}, pointwise; shift in {self.scale}",
+            *([f"rest: {_REMAINDER}"] if self.total else []),
             *self._about_support(supported),
         ]
         return "\n".join([text, *notes]) if not self.reason else f"no diagnosis: {self.reason}"

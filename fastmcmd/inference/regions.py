@@ -18,6 +18,7 @@ from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.errors import require
 from fastmcmd.estimate.arguments import resolved_kernels
 from fastmcmd.frames import check_row_order
+from fastmcmd.inference import dispersion
 from fastmcmd.inference.columns import numbers_of_columns
 from fastmcmd.inference.combination import direction_of, rank_p_value, scores_of, squared_norms
 from fastmcmd.inference.comparison import holm
@@ -54,12 +55,6 @@ _WRITTEN_OUT = 1e9  # smaller integers are written without an exponent
 _SUBSAMPLE = 500  # rows that give the median distance and landmarks of outcomes
 
 
-_SPREAD = {
-    "too wide": ", predictions are too wide",
-    "too narrow": ", outcomes lie further from predictions than these allow",
-}
-
-
 @dataclass(frozen=True)
 class WeakRegion:
     """A region of rows, and whether the model is wrong there.
@@ -80,6 +75,10 @@ class WeakRegion:
         Number of rows in the region, in both halves.
     tested : int
         Number of these rows on which the test was done.
+    of_classes : bool
+        Whether the predictions are probabilities of classes.
+    outliers : bool
+        Whether a few outcomes lie far away although ``spread`` is "too wide", as in `CongruenceTest`.
     """
 
     description: str
@@ -90,11 +89,17 @@ class WeakRegion:
     p_adjusted: float
     rows: int
     tested: int
+    of_classes: bool = False
+    outliers: bool = False
 
     def __str__(self) -> str:
-        extra = _SPREAD.get(self.spread, "")
+        scatter = dispersion.in_words(
+            self.spread, "predictions", "these",
+            of_classes=self.of_classes, outliers=self.outliers, model="predictions are",
+        )  # fmt: skip
         return (
-            f"{self.description}: CCE {self.cce:.3g}, a right model {self.null_cce:.3g}{extra}, "
+            f"{self.description}: CCE {self.cce:.3g}, a right model {self.null_cce:.3g}"
+            f"{scatter and ', '}{scatter}, "
             f"p = {self.p_adjusted:.3g}, {self.rows:,} rows"
         )
 
@@ -302,17 +307,21 @@ def weak_regions(
     for conditions in _leaves(fitted.tree_, ranks, table[half]):
         inside = _inside(table, conditions)
         rows = halves[1][inside[halves[1]]]
+        tested = predictive.take(rows)
         observed, null, spread, p = _test(
-            x[rows], y[rows], predictive.take(rows), kernels[0], kind, lam, simulations, rng
+            x[rows], y[rows], tested, kernels[0], kind, lam, simulations, rng
         )
-        tests.append((conditions, int(inside.sum()), len(rows), observed, null, spread, p))
+        outliers = spread == "too wide" and dispersion.has_outliers(y[rows], tested)
+        tests.append(
+            (conditions, int(inside.sum()), len(rows), observed, null, spread, outliers, p)
+        )
     adjusted = holm(np.array([one[-1] for one in tests]))
     ranked = sorted(range(len(tests)), key=lambda k: (adjusted[k], tests[k][4] - tests[k][3]))
     regions = tuple(
         WeakRegion(_in_words(c, names), float(np.sqrt(max(t, 0.0))), float(np.sqrt(null)), spread, p,
-                   float(adjusted[k]), rows, tested)
+                   float(adjusted[k]), rows, tested, isinstance(predictive, Categorical), outliers)
         for k in ranked
-        for c, rows, tested, t, null, spread, p in [tests[k]]
+        for c, rows, tested, t, null, spread, outliers, p in [tests[k]]
     )  # fmt: skip
     return WeakRegions(regions, level, tuple(tests[k][0] for k in ranked), names)
 

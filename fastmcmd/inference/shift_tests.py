@@ -216,12 +216,27 @@ def log_odds(basis_features: Array, batch: NDArray[np.bool_]) -> Array:
     share = np.clip(batch.mean(), 1e-9, 1 - 1e-9)
     slopes = np.zeros(design.shape[1])
     slopes[-1] = np.log(share / (1 - share))
+    logits = design @ slopes
+    loss = _logistic_loss(logits, batch, penalty, slopes)
     for _ in range(_ROUNDS):
-        odds = 1 / (1 + np.exp(-np.clip(design @ slopes, -30, 30)))
+        odds = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
         slope = design.T @ (batch - odds) - penalty * slopes
         curve = (design * (odds * (1 - odds))[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
-        slopes = slopes + step
+        for _ in range(_ROUNDS):  # full steps diverge if a straight line separates the batch
+            candidate = slopes + step
+            logits = design @ candidate
+            improved = _logistic_loss(logits, batch, penalty, candidate)
+            if improved <= loss:
+                break
+            step /= 2
+        slopes, loss = candidate, improved
         if np.abs(step).max() < 1e-8:
             break
     return slopes
+
+
+def _logistic_loss(logits: Array, batch: NDArray[np.bool_], penalty: Array, slopes: Array) -> float:
+    """Return the penalised negative log-likelihood."""
+    signed = np.where(batch, -logits, logits)
+    return float(np.logaddexp(0.0, signed).sum() + 0.5 * penalty @ np.square(slopes))

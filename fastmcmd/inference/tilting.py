@@ -56,6 +56,9 @@ class Nodes:
         Outcomes are standardised as ``(y - origin) / unit``.
     map : OutputLattice
         Features of standardised outcomes.
+    counts : ndarray (n,) of int or None
+        Number of nodes that hold the mass of each row; the others have no features, and log weight 0.
+        None: all of them.
     """
 
     values: Array
@@ -63,6 +66,7 @@ class Nodes:
     origin: Array
     unit: Array
     map: OutputLattice
+    counts: NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -73,39 +77,57 @@ class Nodes:
         return self.map.at((y - self.origin) / self.unit)
 
     @cached_property
-    def _features(self) -> NDArray[np.float32] | None:
-        """Features (n, K, r) at the nodes, if they fit in memory."""
-        if self.values.size * self.map.size > _MOST_STORED:
-            return None
-        return self._block(slice(0, len(self)))
+    def _parts(self) -> list[tuple[NDArray[np.intp], int]]:
+        """Rows that are used together, with their largest number of nodes."""
+        n, most = self.values.shape
+        if self.counts is None:
+            step = max(1, _BLOCK // most)
+            return [(np.arange(i, min(i + step, n)), most) for i in range(0, n, step)]
+        # Rows of like counts together: one wide row must not widen all others.
+        order = np.argsort(self.counts, kind="stable")
+        parts, start = [], 0
+        while start < n:
+            widths = self.counts[order[start:]]
+            fitting = np.flatnonzero(widths * np.arange(1, len(widths) + 1) <= _BLOCK)
+            stop = start + (int(fitting[-1]) + 1 if len(fitting) else 1)
+            parts.append((order[start:stop], int(self.counts[order[stop - 1]])))
+            start = stop
+        return parts
 
-    def _block(self, rows: slice) -> NDArray[np.float32]:
-        z = (self.values[rows] - self.origin[rows, None]) / self.unit[rows, None]
+    @cached_property
+    def _features(self) -> list[NDArray[np.float32]] | None:
+        """Features at the nodes of each part, if they fit in memory."""
+        if sum(len(rows) * count for rows, count in self._parts) * self.map.size > _MOST_STORED:
+            return None
+        return [self._block(*part) for part in self._parts]
+
+    def _block(self, rows: NDArray[np.intp], count: int) -> NDArray[np.float32]:
+        z = (self.values[rows, :count] - self.origin[rows, None]) / self.unit[rows, None]
         out = np.empty((*z.shape, self.map.size), dtype=np.float32)
         for node in range(z.shape[1]):
             out[:, node] = self.map.at(z[:, node])
         return out
 
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """Yield rows with their features at the nodes."""
-        features = self._features
-        step = max(1, _BLOCK // self.values.shape[1])
-        for start in range(0, len(self), step):
-            rows = slice(start, min(start + step, len(self)))
-            yield rows, self._block(rows) if features is None else features[rows]
+    def blocks(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+        """Yield rows (b,) with the features (b, k, r) at their first k nodes, which hold their mass."""
+        for number, part in enumerate(self._parts):
+            features = self._features
+            yield part[0], self._block(*part) if features is None else features[number]
 
     def heights(self, coefficients: Array) -> Array:
         """Return ``p(values).coefficients`` (n, K) for coefficients (n, r) of the rows."""
-        out = np.empty(self.values.shape)
+        out = np.zeros(self.values.shape)
         for rows, p in self.blocks():
-            out[rows] = np.matmul(p, coefficients[rows, :, None].astype(np.float32))[:, :, 0]
+            heights = np.matmul(p, coefficients[rows, :, None].astype(np.float32))[:, :, 0]
+            out[rows, : p.shape[1]] = heights
         return out
 
     def means(self, probabilities: Array) -> Array:
         """Return ``sum_k probabilities_k p(values_k)`` (n, r)."""
         out = np.empty((len(self), self.map.size))
         for rows, p in self.blocks():
-            out[rows] = np.matmul(probabilities[rows, None, :].astype(np.float32), p)[:, 0, :]
+            share = probabilities[rows, None, : p.shape[1]].astype(np.float32)
+            out[rows] = np.matmul(share, p)[:, 0, :]
         return out
 
     def tilted(self, log_weights: Array) -> Array:
@@ -157,7 +179,8 @@ def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -
         values = np.concatenate([inner[:, :1], inner, inner[:, -1:]], axis=1)
         return Nodes(values, shares[None, :], centre + offset, scale * factor, lattice)
     low = np.maximum(np.floor(centre - COUNTS_BELOW * scale - 12), 0.0)
-    count = int(np.max(np.ceil(centre + COUNTS_ABOVE * scale + 12) - low)) + 1
+    counts = np.ceil(centre + COUNTS_ABOVE * scale + 12) - low + 1
+    count = int(np.max(counts))
     if count > MOST_COUNTS:
         raise ValueError(
             f"prediction spreads its counts over {count:,} values in some row, more than {MOST_COUNTS:,}: "
@@ -167,7 +190,7 @@ def nodes_of(prediction: Predictive, offset: float, factor: float, count: int) -
     masses = np.empty_like(values)
     for j in range(count):
         masses[:, j] = np.exp(prediction.log_prob(np.ascontiguousarray(values[:, j])))
-    return Nodes(values, masses, centre, scale, lattice)
+    return Nodes(values, masses, centre, scale, lattice, counts.astype(np.intp))
 
 
 def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Array) -> Array:
@@ -184,7 +207,7 @@ def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Arr
     shares = weights / weights.sum()
     for rows, p in nodes.blocks():
         some = slice(None, None, stride)
-        masses, share = probabilities[rows][some], shares[rows][some]
+        masses, share = probabilities[rows[some], : p.shape[1]], shares[rows[some]]
         features = p[some].astype(np.float64)
         features -= np.einsum("nk,nkr->nr", masses, features)[:, None, :]
         features *= np.sqrt(masses * share[:, None])[:, :, None]

@@ -180,4 +180,4 @@ def variance(
         rmv, rmse, yerr=bars, fmt="o", markersize=5, color=colour, elinewidth=1, label=label, zorder=3
     )  # fmt: skip
     ax.set(xlabel="root mean predicted variance", ylabel="root mean squared error")
-    return finish(ax, label, "upper left")
+    return finish(ax, label)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["diagnosis"]
 
 _LOG_RATIO = 5.0  # ratio of the ends of an axis of factors from which it is logarithmic
+_WIDE_RATIO = 300.0  # ratio of the ends from which only powers of ten have labels
 _BANDS = 400  # inputs up to which every band is drawn along one input
 
 
@@ -98,21 +99,25 @@ def diagnosis(
             ax.text(0.5, 0.75, text, color="0.4", ha="center", transform=ax.transAxes)
         ends = band[has_value]
         if neutral == 1 and len(ends) and ends.max() > _LOG_RATIO * ends.min() > 0:
-            _log_scale(ax)
+            _log_scale(ax, ends.max() / ends.min())
         ax.set_ylabel(label)
         tidy(ax)
     has_name = one_input and len(diagnosed.column_names) == 1
     axes[1].set_xlabel(plain(diagnosed.column_names[0]) if has_name else name)
-    axes[0].set_title(f"What predictions need, with {diagnosed.level:.0%} bands")
+    is_marked = not (diagnosed.supported & np.isfinite(diagnosed.shift)).all()
+    marks = " (grey marks: few rows near)" if is_marked else ""
+    axes[0].set_title(
+        f"What predictions need, with {diagnosed.level:.0%} bands{marks}", fontsize="medium"
+    )
     return axes
 
 
-def _log_scale(ax: Axes) -> None:
-    """Let factors of 2 and 1 / 2 lie equally far from 1."""
+def _log_scale(ax: Axes, ratio: float) -> None:
+    """Let factors of 2 and 1 / 2 lie equally far from 1, with labels that do not overlap."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ratio < _WIDE_RATIO else (1.0,)))
     ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 

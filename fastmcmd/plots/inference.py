@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.checks import check_instance
 from fastmcmd.plots.diagnosis import diagnosis
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["congruence_test", "missing_mass", "rejection", "verdict"]
 
 _GREY = "0.7"
+_MOST_REJECTED = 0.95  # share of rejected rows up to which the axes show the whole band
 _BARS = 30
 _BELOW_LEGEND = 0.84  # share of the height that the bars and lines of `congruence_test` have
 
@@ -221,4 +223,19 @@ def rejection(curve: RejectionCurve, ax: Axes | None = None, label: str = "score
         )
     ax.plot(curve.rejected, curve.loss, color=COLOURS[0], linewidth=1.8, label=label)
     ax.set(xlabel="share of rejected rows", ylabel="mean loss of the others", xlim=(0, 1))
-    return finish(ax, label, "upper left")
+    _without_last_rows(ax, curve, low, high)
+    return finish(ax, label)
+
+
+def _without_last_rows(
+    ax: Axes, curve: RejectionCurve, low: NDArray[np.float64], high: NDArray[np.float64]
+) -> None:
+    """Set the height of the axes by all but the last rows, whose few losses would flatten the curve."""
+    most = curve.rejected <= _MOST_REJECTED
+    curves = [low[most], high[most], curve.loss[most], curve.best_loss[most]]
+    if curve.std_loss is not None:
+        curves.append(curve.std_loss[most])
+    bottom, top = min(one.min() for one in curves), max(one.max() for one in curves)
+    if most.sum() > 1 and top > bottom:
+        margin = 0.05 * (top - bottom)
+        ax.set_ylim(bottom - margin, top + margin)

@@ -76,5 +76,9 @@ def weak_regions(regions: WeakRegions, ax: Axes | None = None) -> Axes:
     wrapped = ["\n".join(textwrap.fill(part, _WRAP) for part in one.split("\n")) for one in labels]
     ax.set_yticks(places, [plain(one) for one in wrapped], fontsize="small")
     ax.set(xlabel="CCE of the tested rows", ylim=(-0.6, len(sorted_regions) - 0.4))
-    ax.set_xlim(0, 1.08 * max([*cce, *null, 1e-3]))  # no marker is cut
-    return finish(ax, "legend")
+    most = max([*cce, *null, 1e-3])
+    ax.set_xlim(-0.04 * most, 1.08 * most)  # no marker is cut
+    ax.legend(
+        frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, columnspacing=1.2
+    )
+    return finish(ax)

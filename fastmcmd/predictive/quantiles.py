@@ -102,9 +102,10 @@ class Quantiles(Predictive):
         else:
             crossing = (array[:, 1:] < array[:, :-1]).any(axis=1)
             if crossing.any():
+                total = f", and in {crossing.sum():,} rows in all" if crossing.sum() > 1 else ""
                 raise RowError(
-                    f"values of row {int(crossing.argmax())} decrease: quantiles cross there, and in "
-                    f"{int(crossing.sum())} rows in all; sort=True sorts them",
+                    f"values of row {int(crossing.argmax())} decrease: quantiles cross there{total}; "
+                    "sort=True sorts them",
                     int(crossing.argmax()),
                 )
         if tails == "exponential" and count < 2:

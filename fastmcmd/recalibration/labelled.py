@@ -10,6 +10,7 @@ from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import as_array, as_weights, check_choice
 from fastmcmd._base.names import as_names
 from fastmcmd.classification.labels import numbers_of_columns, numbers_of_names
+from fastmcmd.predictive import Categorical
 from fastmcmd.predictive.base import Array
 
 __all__ = ["check_finite", "read_labelled", "scores_of"]
@@ -24,6 +25,11 @@ def _verb(name: str, plural: str) -> str:
 
 def scores_of(value: object, name: str = "logits") -> HostArray:
     """Return checked scores (n,) or (n, C), which may hold NaN."""
+    if isinstance(value, Categorical):
+        raise TypeError(
+            f"{name} {'are' if name == 'logits' else 'is'} a Categorical; numbers (n, C) are needed: its "
+            "probabilities p or, as logits, np.log(p.clip(1e-12))"
+        )
     scores = as_array(value, name)
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]

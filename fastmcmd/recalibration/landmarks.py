@@ -52,6 +52,10 @@ class LocalRecalibrator(Recalibrator):
     origin_: Array
     factor_: Array
 
+    def __repr__(self) -> str:
+        unchanged = "; no correction is better beyond chance: predictions do not change"
+        return super().__repr__() + (unchanged if self.fitted.get("gain_") == 0 else "")
+
     def _set_options(
         self,
         x_kernel: KernelLike,

@@ -122,8 +122,12 @@ def headline(material: Material) -> Section:
                 paragraph(material.of(name, one), "how") for one in evaluation.kernel_lines
             )
         if evaluation.test is not None:
-            exact = f"Exact test: {evaluation.test.simulations:,} simulations."
-            body += paragraph(material.of(name, exact), "how")
+            test, kind = evaluation.test, "Exact test"
+            if not test.exact:
+                kind = f"Approximate test of rows in {test.clusters:,} clusters"
+            body += paragraph(
+                material.of(name, f"{kind}: {test.simulations:,} simulations."), "how"
+            )
         body += "".join(note(material.of(name, one)) for one in notes)
     return Section(
         "summary", "Summary", body + "".join(paragraph(notes, "how guide") for notes in _HOW)

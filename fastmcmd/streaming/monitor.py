@@ -45,6 +45,7 @@ QUESTIONS = ("P(x)", "P(y)", "P(y | x)")
 _ASIDE = 0.25, 1_000  # share and largest number of reference rows for scales and landmarks
 _LEAST_ROWS = 40  # smallest number of rows of the reference
 _LOGIT_ROWS = 5_000  # largest number of reference rows for learning importance weights
+_FARTHEST = 10.0  # standard deviations at which a column is clipped
 _DEEPEST = 1e-6  # smallest probability that is not clipped; 1 minus it is the largest
 _KIND = "Monitor"
 
@@ -68,7 +69,8 @@ class MonitorUpdate:
     threshold : float
         Evidence that raises an alarm, ``3 / alpha``, because there are three questions.
     effective_rows : float
-        Effective number of reference rows after they are reweighted to this batch's P(x).
+        Effective number of reference rows after they are reweighted to this batch's P(x), times the share
+        of the batch that lies near reference rows.
     reference_rows : int
         Number of rows of the reference.
     cce, reference_cce : CongruenceEstimate or None
@@ -120,8 +122,8 @@ class MonitorUpdate:
         reweighted = ""
         if "P(x)" in self.moved:
             reweighted = (
-                f" Reweighted to this batch, {self.effective_rows:,.0f} of {self.reference_rows:,} "
-                "reference rows count."
+                f" For this batch, the {self.reference_rows:,} reference rows are worth "
+                f"{self.effective_rows:,.0f}."
             )
         return f"{start}{', '.join(parts)}{no_alarm}.{reweighted}"
 
@@ -381,8 +383,8 @@ class Monitor(ColumnTable):
             name: before[name] or (number if one.value >= threshold else None)
             for name, one in zip(QUESTIONS, evidence, strict=True)
         }
-        weights = self._weights(x, min(len(state.x_reference), _LOGIT_ROWS))
-        share = weights.sum() ** 2 / (weights @ weights) / len(weights)
+        weights, covered = self._weights(x, min(len(state.x_reference), _LOGIT_ROWS))
+        share = covered * weights.sum() ** 2 / (weights @ weights) / len(weights)
         cce, no_cce = None, self._no_error
         if predictive is not None and self._error is not None:
             try:
@@ -439,24 +441,46 @@ class Monitor(ColumnTable):
 
         Notes
         -----
-        The weights are the odds of a logistic regression of "is in the batch" on kernel features of the
-        inputs. Pass them as ``weights=`` to `fastmcmd.cce` or `fastmcmd.diagnose`, or as ``sample_weight=``
-        to `fastmcmd.evaluate` or a recalibrator. A few weights may dominate: ``effective_rows`` of the
-        update is the effective number of rows, ``(sum w)^2 / sum w^2``.
+        The weights are the odds of a logistic regression of "is in the batch" on the inputs and their
+        kernel features. Pass them as ``weights=`` to `fastmcmd.cce` or `fastmcmd.diagnose`, or as
+        ``sample_weight=`` to `fastmcmd.evaluate` or a recalibrator. A few weights may dominate, and no
+        weights help where the reference has no rows: ``effective_rows`` of the update is the effective
+        number of rows ``(sum w)^2 / sum w^2``, times the share of the batch that lies near reference rows.
         """
         inputs = as_rows(x, "x", columns=self._state.x.shape[1]).astype(np.float64)
-        return self._weights(inputs, len(self._state.x_reference))
+        return self._weights(inputs, len(self._state.x_reference))[0]
 
-    def _weights(self, x: Array, most: int) -> Array:
+    def _weights(self, x: Array, most: int) -> tuple[Array, float]:
+        """Return weights with mean 1, and the share of the batch that lies where the reference has rows.
+
+        The mean of a density ratio over the reference is the probability, in the batch, of the places where
+        the reference has rows.
+        """
         reference = self._state.x_reference
         rows = np.linspace(0, len(reference) - 1, min(len(reference), _LOGIT_ROWS)).astype(np.intp)
-        features = self._x_view.features(np.concatenate([reference[rows], x]))
+        features = self._odds_features(np.concatenate([reference[rows], x]))
         slopes = log_odds(features, np.arange(len(features)) >= len(rows))
         if most == len(reference):
             rows = np.arange(len(reference))
-        logits = self._x_view.features(reference[rows]) @ slopes[:-1]
+        logits = self._odds_features(reference[rows]) @ slopes[:-1]
         weights = np.exp(logits - logits.max())
-        return np.asarray(weights / weights.mean())
+        with np.errstate(over="ignore"):
+            odds = float(np.exp(logits.max() + slopes[-1]) * weights.mean())
+        return np.asarray(weights / weights.mean()), min(1.0, odds * len(rows) / len(x))
+
+    def _odds_features(self, rows: Array) -> Array:
+        """Return kernel features and scaled columns of rows (n, d).
+
+        The kernel's features vanish far from the reference: without the columns, inputs that moved away
+        would leave all weights nearly equal. The scale of d columns is a compromise of prior variances 1
+        and 1 / d of each.
+        """
+        reference = self._state.x_reference
+        scale = reference.std(axis=0)
+        scale[scale == 0] = 1.0
+        columns = np.clip((rows - reference.mean(axis=0)) / scale, -_FARTHEST, _FARTHEST)
+        columns *= rows.shape[1] ** -0.25
+        return np.concatenate([self._x_view.features(rows), columns], axis=1)
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return one column for each quantity, with one entry for each batch."""

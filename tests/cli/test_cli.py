@@ -306,6 +306,7 @@ def test_convert(table, kind, tmp_path, capsys):
         ("poison:mean=mu", "no family 'poison'; did you mean 'poisson'? one of gaussian, "),
         ("gaussian:mean=1,std=2", "at least one parameter must be a column"),
         ("quantiles:half=mu", "'half' is not a level"),
+        ("quantiles:0.1=x0,0.9=x1", "sorted-quantiles:0.1=x0,0.9=x1 sorts them"),
         ("draws:y*", "has no column 'y*'"),
     ],
 )

@@ -72,7 +72,7 @@ LINES = [
     ("evaluate visits.csv --prediction ga", {"gaussian:", "gamma:"}),
     (
         "evaluate visits.csv --prediction ",
-        {f"{one}:" for one in [*FAMILIES, "draws", "quantiles", "classes"]},
+        {f"{one}:" for one in [*FAMILIES, "draws", "quantiles", "sorted-quantiles", "classes"]},
     ),
     ("evaluate visits.csv --prediction gaussian:", {"gaussian:mean=", "gaussian:std="}),
     ("evaluate visits.csv --prediction gaussian:mean=m", {"gaussian:mean=mu"}),

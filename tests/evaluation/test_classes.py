@@ -328,13 +328,25 @@ def test_the_confidence_set_of_classifiers_is_by_the_brier_score(rng):
     assert both.confidence_set()["right"] == 1.0
 
 
-def test_groups_named_by_text_are_refused_as_a_condition(rng):
+def test_groups_may_be_named_by_text_as_a_condition(rng):
+    """The command line took words, and Python refused them."""
     x, y, p = sample(rng)
-    side = np.where(x[:, 0] > 0, "right", "left")
-    with pytest.raises(
-        TypeError, match=r"condition_on holds text, such as '(right|left)'.*a number"
-    ):
-        fm.congruence_test(x, y, fm.Categorical(p, classes=NAMES), condition_on=side)
+    names = np.array(["left", "middle", "right"])
+    place = np.digitize(x[:, 0], [-0.5, 0.5])
+    prediction = fm.Categorical(p, classes=NAMES)
+    by_name = fm.congruence_test(x, y, prediction, condition_on=names[place], at=["right", "left"])
+    columns = np.eye(3)
+    by_column = fm.congruence_test(
+        x, y, prediction, condition_on=columns[place], at=columns[[2, 0]]
+    )
+    assert by_name.to_dict() == by_column.to_dict()
+    assert by_name.rows.adjusted.tolist() == by_column.rows.adjusted.tolist()
+    with pytest.raises(ValueError, match="labels of condition_on are needed, such as 'left'"):
+        fm.congruence_test(x, y, prediction, condition_on=names[place], at=["up"])
+    some = names[place].astype(object)
+    some[3] = None
+    with pytest.raises(ValueError, match="no label in row 3"):
+        fm.congruence_test(x, y, prediction, condition_on=some)
 
 
 def test_recalibration_refuses_named_classes_but_for_the_temperature(rng):

@@ -128,3 +128,34 @@ def test_tiny_p_values_are_bounds(rng):
 def test_groups_are_labels_of_rows(by):
     with pytest.raises(TypeError, match=r"by is .*; one label per row is needed"):
         fm.evaluate(np.zeros(50), fm.Gaussian(np.zeros(50), 1.0), by=by)
+
+
+def test_a_comparison_by_groups_tests_its_models_by_groups():
+    """A right model of dependent rows was called wrong beyond chance (p = 0.005) in the first line."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 10)
+    common = rng.normal(size=40)[groups]
+    x = 0.2 * rng.normal(size=400) + rng.normal(size=40)[groups]
+    y = x + 0.8 * common + 0.6 * rng.normal(size=400)
+    models = {"a": fm.Gaussian(x, 1.0), "b": fm.Gaussian(x, 1.3)}
+    apart = {name: fm.evaluate(y, one, x) for name, one in models.items()}
+    assert apart["a"].test.exact
+    assert apart["a"].test.p_value <= 0.05
+    both = fm.compare(apart, groups=groups)
+    assert both["a"].test.clusters == 40
+    assert both["a"].test.p_value > 0.05
+    assert "b is wrong beyond chance, and no misfit of a was found" in both.sentence
+    assert "approximate" in both["b"].sentence
+    again = fm.compare(models, y, x, groups=groups)
+    assert again["b"].test.to_dict() == both["b"].test.to_dict()
+    few = fm.compare(apart, block_length=60)
+    assert few["a"].test is None
+    assert "wrong" not in few.sentence
+
+
+def test_a_clause_begins_with_a_capital_where_a_model_is_called_b():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=100)
+    models = {name: fm.Gaussian(x, 3.0) for name in ("a", "b")}
+    comparison = fm.compare(models, x + rng.normal(size=100), x)
+    assert not comparison.sentence.startswith("both")

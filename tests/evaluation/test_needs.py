@@ -38,9 +38,26 @@ def test_a_claim_needs_most_rows_on_one_side(noise):
     assert Needs(diagnosed(third), noise + third, fm.Gaussian(np.zeros(N), 1.0)).of().empty
     signs = np.where(np.arange(N) % 2 == 0, 0.5, -0.5)
     both = Needs(diagnosed(signs), noise + signs, fm.Gaussian(np.zeros(N), 1.0))
-    assert both.of().empty
+    assert not np.isfinite([both.of().shift, both.of().factor]).any()
     first = both.of(signs > 0)
     assert first.shift == pytest.approx((noise + signs)[signs > 0].mean())
+
+
+def test_shifts_of_both_signs_are_named(noise):
+    """A model without the structure of the means was said to have the wrong shape."""
+    signs = np.where(np.arange(N) % 4 == 0, 2.0, -2.0)
+    y = signs + 0.2 * noise
+    need = Needs(diagnosed(signs, 0.2, 0.1), y, fm.Gaussian(np.zeros(N), 1.0)).of()
+    assert (need.too_low, need.too_high, need.shape) == (0.25, 0.75, False)
+    words = need.in_words(False)
+    assert words.startswith(
+        "it predicts too low at 25% of inputs and too high at 75%, and its spread"
+    )
+    assert need.in_words(True).startswith("its means are too low at 25% of inputs")
+    few = np.where(np.arange(N) % 20 == 0, 2.0, -2.0)
+    rare = Needs(diagnosed(few), few + noise, fm.Gaussian(np.zeros(N), 1.0)).of()
+    assert not rare.varies
+    assert rare.shift < -1
 
 
 def test_numbers_are_moments_that_a_reader_can_check(noise):

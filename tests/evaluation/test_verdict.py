@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -209,6 +210,20 @@ def test_the_sentence_says_what_is_wrong_and_nothing_else(name, draw, fault, mes
         assert (claim in sentence) == (claim in message), sentence
 
 
+@pytest.mark.parametrize(("std", "spread"), [(0.2, ""), (0.6, "3 times too wide")])
+def test_a_model_that_misses_a_wave_is_wrong_in_its_means(std, spread):
+    """The shape of these predictions is right; the sentence said "wrong shape" or only "too wide"."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, N)
+    result = fm.verdict(x, np.sin(3 * x) + 0.2 * rng.normal(size=N), fm.Gaussian(np.zeros(N), std))
+    assert re.search(
+        r"it predicts too low at \d\d% of inputs and too high at \d\d%", result.sentence
+    )
+    assert "shape" not in result.sentence
+    assert "varies" in result.table()
+    assert re.search(r"spread is \d(\.\d)? times too wide", result.sentence) or not spread
+
+
 def test_means_of_counts_need_a_factor():
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)
@@ -238,16 +253,35 @@ def test_a_remedy_that_does_nothing_says_on_how_many_rows_it_was_fitted():
     assert "rescaling by input, fitted on 150 rows, does not mend it" in useless.sentence
 
 
-def test_a_verdict_without_a_diagnosis_says_how_far_outcomes_lie():
-    """With ten inputs and 200 rows, no input has enough rows near it for a diagnosis."""
+@pytest.mark.parametrize(
+    ("share", "p", "words"),
+    [
+        (0.98, 0.3, "would mend 98% of it, and what remains may be chance"),
+        (0.47, 0.3, "would mend 47% of it; the rest is not beyond chance in 150 rows"),
+        (0.98, 0.01, "would mend 98% of it, but a misfit beyond chance remains (p = 0.01)"),
+        (np.nan, 0.3, "after rescaling by input the misfit is not beyond chance (in 150 rows)"),
+        (np.nan, 0.01, "after rescaling by input a misfit beyond chance remains (p = 0.01)"),
+    ],
+)
+def test_half_a_remedy_is_not_called_a_whole_one(share, p, words):
+    """Of 47 % that were mended, the sentence said that "no misfit beyond chance remains"."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 10))
-    y = x[:, 0] + 1.6 * rng.normal(size=200)
+    x = rng.uniform(-2, 2, 300)
+    result = fm.verdict(x, x + 0.5 + 0.3 * rng.normal(size=300), fm.Gaussian(x, 0.3))
+    assert words in replace(result, remedy=Remedy(share, p, 300)).sentence
+
+
+def test_a_verdict_without_a_diagnosis_says_how_far_outcomes_lie():
+    """With ten inputs and 60 rows, a diagnosis establishes nothing."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 10))
+    y = x[:, 0] + 1.6 * rng.normal(size=60)
     result = fm.verdict(x, y, (x[:, 0], 1.0))
     assert result.overall is not None
     assert result.overall.empty
     assert result.test.dispersion == "too narrow"
     assert "; outcomes lie further from its predictions than these say" in result.sentence
+    assert "diagnose(prediction.mean, y, prediction)" in repr(result)
     if result.where:
         assert "spread times" not in result.table()
 

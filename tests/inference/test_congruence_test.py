@@ -140,6 +140,33 @@ def test_draws_tested_against_their_own_mean_would_fail():
     assert (simulation.p_values("draws", 60, 60, seed=9, simulations=19) <= 0.05).mean() <= 0.17
 
 
+def test_a_misfit_that_the_cce_does_not_show_is_said_to_be_elsewhere():
+    """A model that is too wide has the CCE of a right one, or less."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (300, 1))
+    y = x[:, 0] + 0.3 * rng.normal(size=300)
+    wide, shifted = fm.Gaussian(x[:, 0], 0.36), fm.Gaussian(x[:, 0] + 0.3, 0.3)
+    verdict = fm.verdict(x, y, wide)
+    assert verdict.test.p_value <= 0.05
+    assert "The CCE alone does not show the misfit: the dispersion" in repr(verdict)
+    assert "does not show" in repr(fm.evaluate(y, wide, x))
+    assert fm.congruence_test(x, y, shifted).hidden == ""
+    assert fm.congruence_test(x, y, fm.Gaussian(x[:, 0], 0.3)).hidden == ""
+
+
+def test_a_few_far_outcomes_do_not_contradict_a_narrow_spread():
+    """Of counts that are mostly 0, the test said "closer" and the verdict "3.5 times too narrow"."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (800, 1))
+    y = np.where(rng.random(800) < 0.9, 0, rng.poisson(8, 800))
+    test = fm.congruence_test(x, y, fm.Poisson(np.full(800, 0.8)))
+    assert test.dispersion == "too wide"
+    assert test.outliers
+    assert "most outcomes lie closer to them than they say, a few much further" in test.sentence
+    assert not fm.congruence_test(x, rng.poisson(0.8, 800), fm.Poisson(np.full(800, 0.8))).outliers
+    assert not fm.congruence_test(x, x + rng.normal(size=(800, 1)), (x[:, 0], 2.0)).outliers
+
+
 @pytest.mark.parametrize(
     ("std", "message"),
     [(0.45, "too wide"), (0.2, "too narrow"), (0.3, "")],

@@ -426,3 +426,35 @@ def test_a_count_with_mean_1e_300_is_diagnosed_without_warnings(rng):
     mean = np.where(np.arange(200) < 3, 1e-300, np.exp(x))
     diagnosis = fm.diagnose(x, rng.poisson(mean), fm.Poisson(mean))
     assert diagnosis.supported.any()
+
+
+def test_what_few_rows_cannot_resolve_is_not_called_shape():
+    """In ten columns a wrong spread counts as rest; the sentence must not call it shape."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(442, 10))
+    mean = x.sum(axis=1) / np.sqrt(10)
+    y = mean + 0.7 * np.exp(0.4 * mean) * rng.normal(size=442)
+    diagnosis = fm.diagnose(x, y, fm.Gaussian(mean, 0.75))
+    assert diagnosis.total["shape"] > 0.5
+    text = repr(diagnosis)
+    assert "is left: the shape, or corrections finer than these rows can show" in text
+    assert "Fewer columns as x" in text
+    assert "rest" in diagnosis.table()
+    by_forecast = fm.diagnose(mean, y, fm.Gaussian(mean, 0.75))
+    assert by_forecast.total["spread"] > 0.6
+    assert by_forecast.total["shape"] < 0.1
+    assert "is left" not in repr(by_forecast)
+
+
+def test_few_rows_in_many_columns_have_an_answer():
+    """With 300 landmarks of 300 rows, a spread 1.5 to 2.5 times too narrow was beyond chance nowhere."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 8))
+    shift, factor = 0.6 * np.sin(x[:, 0]), np.exp(0.5 * np.tanh(x[:, 1]) + 0.4)
+    y = x.sum(axis=1) + shift + factor * rng.normal(size=300)
+    diagnosis = fm.diagnose(x, y, fm.Gaussian(x.sum(axis=1), 1.0))
+    some = diagnosis.supported
+    assert some.mean() > 0.6
+    assert np.mean(diagnosis.factor_band[some, 0] > 1) > 0.3
+    for true, band in ((shift, diagnosis.shift_band), (factor, diagnosis.factor_band)):
+        assert np.mean((band[some, 0] <= true[some]) & (true[some] <= band[some, 1])) > 0.85

@@ -75,6 +75,7 @@ def test_random_state_and_frames():
     assert one.to_dict() == other.to_dict()
     assert list(one.to_frame()) == [
         "description", "cce", "null_cce", "spread", "p_value", "p_adjusted", "rows", "tested",
+        "of_classes", "outliers",
     ]  # fmt: skip
     assert "region" in one.table()
 

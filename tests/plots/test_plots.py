@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import matplotlib
 
 matplotlib.use("Agg")
+
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -303,6 +307,35 @@ def test_regions_are_points_beside_a_right_model():
     ]  # fmt: skip
 
 
+def test_pictures_hide_nothing(rng):
+    """A marker at 0 was cut, labels of eight decades overlapped, a few last rows flattened a curve."""
+    from fastmcmd.inference.regions import WeakRegion, WeakRegions
+
+    regions = WeakRegions(
+        (WeakRegion("x > 1", 0.6, 0.0, "", 0.01, 0.01, 40, 20),), 0.05, (((0, True, 1.0),),), ("x",)
+    )
+    figure, ax = plt.subplots(layout="constrained")
+    regions.plot(ax)
+    assert ax.get_xlim()[0] < 0
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert legend.y0 >= ax.bbox.y1
+    assert legend.x1 <= figure.bbox.x1
+    x = rng.uniform(-1, 1, (300, 2))
+    diagnosed = fm.diagnose(x, rng.poisson(1.0, 300), fm.Poisson(np.ones(300)))
+    band = np.where([True, False], 1e-3, 1e3) * np.ones((300, 2))
+    axes = replace(diagnosed, factor_band=band).plot()
+    assert axes[1].get_yscale() == "log"
+    axes[1].figure.canvas.draw()
+    boxes = [one.get_window_extent() for one in axes[1].get_yticklabels() if one.get_text()]
+    assert len(boxes) > 3
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
+    loss = np.append(np.ones(499), 300.0)
+    curve = fm.rejection_curve(np.arange(500.0), loss)
+    assert curve.plot().get_ylim()[1] < 20
+    plt.close("all")
+
+
 def test_axes_of_others_are_refused(rng):
     curve = fm.rejection_curve(rng.normal(size=9), rng.normal(size=9))
     with pytest.raises(TypeError, match="ax is 5; axes of matplotlib"):
@@ -379,8 +412,8 @@ def test_factors_of_several_scales_have_a_logarithmic_axis(rng, rows, scale):
 
 def test_inputs_without_support_are_marked_at_the_bottom(rng):
     """The marks lay on the line of a shift of 0 and at a factor of 0 if no input had a diagnosis."""
-    x = rng.normal(size=(60, 12))
-    diagnosed = fm.diagnose(x, rng.normal(size=60), (np.zeros(60), 1.0))
+    x = rng.normal(size=(12, 12))
+    diagnosed = fm.diagnose(x, rng.normal(size=12), (np.zeros(12), 1.0))
     assert not diagnosed.supported.any()
     axes = diagnosed.plot()
     for ax in axes:

@@ -238,3 +238,13 @@ def test_rows_with_nan():
 def test_bad_input(logits, y, options, message):
     with pytest.raises(ValueError, match=message):
         TemperatureScaling().fit(logits, y, **options)
+
+
+def test_a_prediction_of_classes_is_no_logits(rng):
+    """The error said "check the order of the arguments"."""
+    p = rng.dirichlet(np.ones(3), 60)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    with pytest.raises(TypeError, match=r"Categorical.*as logits, np.log\(p.clip\(1e-12\)\)"):
+        fm.recalibration.TemperatureScaling().fit(fm.Categorical(p), y)
+    fitted = fm.recalibration.TemperatureScaling().fit(np.log(p.clip(1e-12)), y)
+    assert 0.3 < fitted.temperature_ < 3

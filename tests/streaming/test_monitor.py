@@ -94,6 +94,29 @@ def test_saved_monitors_go_on_to_the_same_numbers(tmp_path):
     assert again.table() == monitor.table()
 
 
+@pytest.mark.parametrize("columns", [1, 9])
+def test_few_reference_rows_are_worth_anything_if_inputs_moved_away(columns):
+    """Of 240 rows, 105 to 180 "counted" for a batch that shares no inputs with them: of equal weight."""
+    worth = []
+    for shift in (0.0, 1.5, 6.0):
+        rng = np.random.default_rng(0)
+        monitor = fm.Monitor(rng.normal(size=(240, columns)), rng.normal(size=240))
+        x = rng.normal(size=(24, columns))
+        x[:, 0] += shift
+        worth.append(monitor.update(x, rng.normal(size=24)).effective_rows)
+    assert worth[0] > 150
+    assert worth[1] < 90  # a share of exp(-1.5^2), 25 rows, in one column
+    assert worth[2] < 10
+
+
+def test_a_batch_beyond_the_reference_has_finite_weights():
+    """Newton's method diverged: weights were NaN."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        monitor = fm.Monitor(rng.normal(size=240), rng.normal(size=240))
+        assert np.isfinite(monitor.importance_weights(rng.normal(size=24) + 3.0)).all()
+
+
 def test_importance_weights_are_density_ratios():
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000)

@@ -215,12 +215,15 @@ def check_column_names(value: object, name: str) -> None:
 
 
 def check_probabilities(draws: HostArray, y: ArrayLike | None, name: str) -> None:
-    """Raise an error for class probabilities (n, C) of labels y, which would be read as C draws.
+    """Raise an error for class probabilities (n, C) or (n,) of labels y, which would be read as draws.
 
     Class probabilities are numbers in [0, 1] whose rows sum to 1, neither all equal nor all whole (draws of
     0 and 1 may sum to 1), with labels from 0 to C - 1 or from 1 to C.
     """
-    if y is None or draws.ndim != 2 or draws.shape[1] < 2 or len(draws) < _LEAST_ROWS:
+    if y is None or draws.ndim > 2 or len(draws) < _LEAST_ROWS:
+        return
+    if draws.ndim == 1 or draws.shape[1] == 1:
+        _check_second_class(draws.ravel(), np.asarray(y), name)
         return
     labels = np.asarray(y)
     if labels.size != len(draws) or labels.dtype.kind not in "iubf":
@@ -242,6 +245,22 @@ def check_probabilities(draws: HostArray, y: ArrayLike | None, name: str) -> Non
         f"from {low:g} to {high:g}. An array is read as draws; for classes pass "
         f"fastmcmd.Categorical({name}, classes=names), or call fastmcmd.classification.evaluate(y, p) for "
         f"their measures only; for counts, fastmcmd.Categorical({name}); for draws, fastmcmd.Draws({name})"
+    )
+
+
+def _check_second_class(p: HostArray, labels: HostArray, name: str) -> None:
+    """Raise an error for probabilities (n,) of the second of two classes, with labels 0 and 1."""
+    if labels.size != len(p) or labels.dtype.kind not in "iubf":
+        return
+    if not ((p >= 0).all() and (p <= 1).all()) or (p == np.floor(p)).all() or (p == p[0]).all():
+        return
+    if not ((labels == 0) | (labels == 1)).all() or (labels == labels.flat[0]).all():
+        return
+    raise ValueError(
+        f"{name} looks like the probability of the second of two classes: it holds numbers from 0 to 1, "
+        "and y holds 0 and 1. An array is read as draws; for classes pass "
+        f"fastmcmd.Categorical({name}, classes=names), or call fastmcmd.classification.evaluate(y, p) for "
+        f"their measures only; for one draw of each prediction, fastmcmd.Draws({name})"
     )
 
 
