@@ -8,8 +8,7 @@ from fastmcmd.estimate import landmark_choice
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
-def test_predicted_errors_are_those_of_rows_unlike_the_candidates(seed, monkeypatch):
+def test_the_predicted_error_is_that_of_all_rows(seed, monkeypatch):
     predicted = []
     errors = landmark_choice.CandidateProblem.errors
 
@@ -22,13 +21,12 @@ def test_predicted_errors_are_those_of_rows_unlike_the_candidates(seed, monkeypa
     monkeypatch.setattr(landmark_choice.CandidateProblem, "errors", recorded)
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((6000, 4))
-    x[rng.choice(6000, 60, replace=False)] *= 2  # isolated rows: few of them are candidates
     mean = np.sin(x[:, 0])
     y = mean + 0.3 * rng.standard_normal(6000)
     options = {"x_kernel": fm.RBF(1 / 8), "lam": 0.1, "solver": "lowrank", "certificate": "sampled"}
-    result = fm.cce(x, y, fm.Gaussian(mean, 0.3), tol=2e-3, **options)
+    fm.cce(x, y, fm.Gaussian(mean, 0.3), tol=1e-3, **options)
     rank, error = predicted[-1]
-    certified = fm.cce(x, y, fm.Gaussian(mean, 0.3), rank=rank, tol=2e-3, **options)
+    certified = fm.cce(x, y, fm.Gaussian(mean, 0.3), rank=rank, tol=1e-3, **options)
     ratio = error / certified.error_bounds.max()
-    assert 1 / 4 < ratio < 4
-    assert result.error_bounds.max() < 4e-3
+    # Those of the candidates themselves are a quarter or less: the tails hold isolated rows.
+    assert 1 / 2 < ratio < 2
