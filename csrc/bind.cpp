@@ -4,6 +4,7 @@
 #include "cholesky.h"
 #include "dispatch.h"
 #include "eigen.h"
+#include "hashes.h"
 #include "docs.h"
 #include "landmarks.h"
 #include "points.h"
@@ -379,6 +380,48 @@ void py_tall_skinny_scale(const py::array& scale, const py::array& a, py::array 
   without_gil([&] { tall_skinny_scale(factors, from, under, to, execution_with(threads)); });
 }
 
+py::tuple py_tall_skinny_residual(const py::array& rhs, const py::array& shift, const py::array& value,
+                                  const py::array& image, py::array out, int threads) {
+  const index_t n = length(rhs, "rhs", 0), k = columns(rhs, "rhs");
+  const tall_skinny_block<const double> p = read_block(rhs, "rhs", n, k);
+  const tall_skinny_block<const double> b = read_block(value, "value", n, k);
+  const tall_skinny_block<const double> kb = read_block(image, "image", n, k);
+  const tall_skinny_block<double> to = write_block(out, "out", n, k);
+  const double* diagonal = read<double>(shift, "shift", {n});
+  const residual_sums sums = without_gil(
+      [&] { return tall_skinny_residual(p, diagonal, b, kb, to, execution_with(threads)); });
+  return py::make_tuple(sums.shifts, sums.values, sums.operands, sums.residuals);
+}
+
+void py_tall_skinny_spread(const py::array& a, const py::array& source, const py::array& where,
+                           const py::array& share, py::array out, int threads) {
+  const index_t n = length(a, "a", 0), k = columns(a, "a");
+  const index_t m = length(share, "share", 0), u = length(out, "out", 0);
+  const tall_skinny_block<const double> from = read_block(a, "a", n, k);
+  const tall_skinny_block<double> to = write_block(out, "out", u, k);
+  const int64_t* sources = read<int64_t>(source, "source", {m});
+  const int64_t* places = read<int64_t>(where, "where", {m});
+  const double* factors = read<double>(share, "share", {m});
+  for (index_t i = 0; i < m; ++i) {
+    FASTMCMD_CHECK(0 <= sources[i] && sources[i] < n, "source must be rows of a");
+    FASTMCMD_CHECK(0 <= places[i] && places[i] < u, "where must be rows of out");
+  }
+  without_gil(
+      [&] { tall_skinny_spread(from, sources, places, factors, m, to, execution_with(threads)); });
+}
+
+void py_row_hashes(const py::array& x, const py::array& factors, py::array out, int threads) {
+  with_dtype(x, "x", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t n = length(x, "x", 0), d = columns(x, "x");
+    const index_t ld = row_distance<T>(x, "x", n, d);
+    const T* rows = static_cast<const T*>(x.data());
+    const uint64_t* odd = read<uint64_t>(factors, "factors", {d});
+    uint64_t* to = write<uint64_t>(out, "out", {n});
+    without_gil([&] { row_hashes(rows, n, d, ld, odd, to, execution_with(threads)); });
+  });
+}
+
 void py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
   with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -467,6 +510,11 @@ PYBIND11_MODULE(_core, m) {
         py::kw_only(), "base"_a = py::none(), "sign"_a = 1.0);
   m.def("tall_skinny_scale", &py_tall_skinny_scale, docs::tall_skinny_scale, "scale"_a, "a"_a, "out"_a, "threads"_a,
         py::kw_only(), "base"_a = py::none());
+  m.def("tall_skinny_residual", &py_tall_skinny_residual, docs::tall_skinny_residual, "rhs"_a, "shift"_a,
+        "value"_a, "image"_a, "out"_a, "threads"_a);
+  m.def("tall_skinny_spread", &py_tall_skinny_spread, docs::tall_skinny_spread, "a"_a, "source"_a,
+        "where"_a, "share"_a, "out"_a, "threads"_a);
+  m.def("row_hashes", &py_row_hashes, docs::row_hashes, "x"_a, "factors"_a, "out"_a, "threads"_a);
   m.def("row_squares", &py_row_squares, docs::row_squares, "x"_a, "out"_a, "threads"_a,
         py::kw_only(), "offset"_a = py::none());
   m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,

@@ -45,6 +45,16 @@ constexpr const char* tall_skinny_times =
 constexpr const char* tall_skinny_scale =
     "Write base + scale[:, None] * a into out (n, k); base is (n, k) or None, scale (n,).\n\n"
     "All float64; rows may lie apart. out may be base or a.";
+constexpr const char* tall_skinny_residual =
+    "Write rhs - shift[:, None] * value - image into out (n, k), and return the sums over rows of\n"
+    "1 / shift, |value_i|, (|rhs| + |shift value|)^2 / shift and out^2 / shift.\n\n"
+    "All float64; rows may lie apart.";
+constexpr const char* tall_skinny_spread =
+    "Add share[i] * a[source[i]] to out[where[i]] for all i; a is (n, k), out (u, k), and source, where\n"
+    "(int64) and share are (m,).";
+constexpr const char* row_hashes =
+    "Write a 64-bit hash of each row into out (n,) uint64; x is (n, d) float32 or float64, whose rows\n"
+    "may lie apart, factors (d,) uint64, all odd.";
 constexpr const char* row_squares =
     "Write |x_i - offset|^2 into out (n,) float64; x is (n, d) float32 or float64, offset (d,) float64\n"
     "or None.";

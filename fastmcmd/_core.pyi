@@ -236,6 +236,30 @@ def tall_skinny_times(
     ``out`` may be ``base``, or ``a`` where it is as wide.
     """
 
+def tall_skinny_residual(
+    rhs: _F64, shift: _F64, value: _F64, image: _F64, out: _F64, threads: int
+) -> tuple[float, float, float, float]:
+    """Write ``rhs - shift[:, None] * value - image`` into out (n, k), and return sums over the rows.
+
+    They are those of ``1 / shift``, ``|value_i|``, ``(|rhs| + |shift value|)^2 / shift`` and
+    ``out^2 / shift``. Rows may lie apart.
+    """
+
+def tall_skinny_spread(
+    a: _F64,
+    source: NDArray[np.int64],
+    where: NDArray[np.int64],
+    share: _F64,
+    out: _F64,
+    threads: int,
+) -> None:
+    """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i; a is (n, k), out (u, k)."""
+
+def row_hashes(
+    x: NDArray[Any], factors: NDArray[np.uint64], out: NDArray[np.uint64], threads: int
+) -> None:
+    """Write a 64-bit hash of each row of x (n, d) into out (n,); factors (d,) are odd."""
+
 def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:
     """Write ``|x_i - offset|^2`` into out (n,); x is (n, d) float32 or float64, offset (d,) or None."""
 

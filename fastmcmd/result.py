@@ -447,8 +447,10 @@ class Result(PointValues):
 
     def with_suspicions(self, suspicions: Sequence[str]) -> Result:
         """Return a copy with additional notes that doubt the arguments."""
+        if not suspicions:
+            return self
         info = replace(self.info, suspicions=(*self.info.suspicions, *suspicions))
-        return replace(self, info=info).with_notes(suspicions) if suspicions else self
+        return replace(self, info=info).with_notes(suspicions)
 
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])

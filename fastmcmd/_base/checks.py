@@ -407,6 +407,8 @@ def check_callable(value: object, name: str, arguments: int, requirement: str) -
 
 def as_float(value: Any, name: str, requirement: str = "a number") -> float:
     """Return a real number as a float; raise an error for other values, including booleans and text."""
+    if type(value) is float:
+        return value
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     real = isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from functools import lru_cache
+from typing import Any
 
 from fastmcmd._base import cgroups
 
@@ -15,6 +16,9 @@ __all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 _SECONDS = 0.1  # for which the number of processors is valid
 _last = -math.inf, 1  # the time at which it was read, and the number
 _thread_count: int | None = None
+# The dictionary behind `os.environ`: without the setting, `os.environ.get` raises and catches an error.
+_VARIABLES: Any = getattr(os.environ, "_data", os.environ)
+_SETTING: Any = getattr(os.environ, "encodekey", str)("OMP_NUM_THREADS")
 _THREAD = threading.local()
 
 
@@ -34,8 +38,8 @@ def get_num_threads() -> int:
         return 1
     if _thread_count is not None:
         return _thread_count
-    setting = os.environ.get("OMP_NUM_THREADS")
-    count = _whole_number(setting) if setting else 0
+    setting = _VARIABLES.get(_SETTING)
+    count = _whole_number(os.fsdecode(setting)) if setting else 0
     return count or _usable_processors()
 
 

@@ -7,6 +7,7 @@ The bits of results do not depend on the number of threads.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ __all__ = [
     "eigh",
     "eliminated",
     "inner",
+    "residual",
     "row_squares",
     "scaled",
+    "spread",
     "substituted",
     "times",
 ]
@@ -81,6 +84,46 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
             np.ascontiguousarray(scale), _rows(a), out, get_num_threads(), base=under
         )
     return out
+
+
+@dataclass(frozen=True)
+class ResidualSums:
+    """Sums over the rows of ``R = P - D B - image``, from the pass that computes R.
+
+    Attributes
+    ----------
+    shifts : float
+        ``sum_i 1 / D_i``.
+    values : float
+        ``sum_i |B_i|``.
+    operands : float
+        ``sum_ij (|P_ij| + |D_i B_ij|)^2 / D_i``.
+    residuals : float
+        ``sum_ij R_ij^2 / D_i``.
+    """
+
+    shifts: float
+    values: float
+    operands: float
+    residuals: float
+
+
+def residual(rhs: Array, shift: Array, value: Array, image: Array) -> tuple[Array, ResidualSums]:
+    """Return ``rhs - shift[:, None] * value - image`` (n, r), and its sums."""
+    out = np.empty(value.shape)
+    if not out.size:
+        return out, ResidualSums(float((1.0 / shift).sum()), 0.0, 0.0, 0.0)
+    sums = core().tall_skinny_residual(
+        _rows(rhs), np.ascontiguousarray(shift), _rows(value), _rows(image), out, get_num_threads()
+    )
+    return out, ResidualSums(*sums)
+
+
+def spread(a: Array, source: Array, where: Array, share: Array, out: Array) -> None:
+    """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i (m,); a is (n, k), out (u, k)."""
+    if share.size and out.size:
+        places = (np.ascontiguousarray(index, dtype=np.int64) for index in (source, where))
+        core().tall_skinny_spread(_rows(a), *places, share, out, get_num_threads())
 
 
 def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
-
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -25,6 +23,7 @@ from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tall_skinny import row_squares, spread
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -88,6 +87,29 @@ class DenseProgress:
     rounding_alone: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A sparse matrix that spreads coefficients of distinct inputs over outputs.
+
+    Attributes
+    ----------
+    source : ndarray (m,) of int
+        Input of each drawn output.
+    where : ndarray (m,) of int
+        Place of each drawn output among the distinct ones.
+    share : ndarray (m,)
+        Share of the input's coefficient.
+    """
+
+    source: NDArray[np.intp]
+    where: NDArray[np.intp]
+    share: NDArray[np.float64]
+
+    def add(self, coefficients: Array, total: Array) -> None:
+        """Add coefficients (n, q) of the inputs, spread over the outputs, to ``total`` (u, q)."""
+        spread(coefficients, self.source, self.where, self.share, total)
+
+
 @dataclass(eq=False)
 class DenseFit:
     """A difference of conditional embeddings, stored as its linear systems.
@@ -100,8 +122,8 @@ class DenseFit:
         Nature and model.
     outputs : ndarray (u, k)
         Pooled distinct outputs.
-    spread : tuple of sparse matrices (u, n)
-        Matrices that spread coefficients of distinct inputs over the outputs; the model's is negative.
+    spread : tuple of Spread
+        How coefficients of distinct inputs spread over the outputs; the model's shares are negative.
     budget : int
         Bytes for matrices.
     options : Options
@@ -125,7 +147,7 @@ class DenseFit:
     y_kernel: Kernel
     samples: tuple[Sample, Sample]
     outputs: NDArray[np.float64]
-    spread: tuple[Any, Any]
+    spread: tuple[Spread, Spread]
     budget: int
     options: Options
     node_error: float | None = None
@@ -185,7 +207,8 @@ class DenseFit:
         with self._saving_in(None if keep is None else keep.checkpoint):
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
-                coefficients, atoms, error, kind = self._coefficients(grid[rows], largest, progress)
+                points = grid if step >= len(grid) else grid[rows]
+                coefficients, atoms, error, kind = self._coefficients(points, largest, progress)
                 kinds.add(kind)
                 square = self._quadratic_forms(coefficients, atoms)
                 size = np.abs(coefficients).sum(axis=0)
@@ -221,7 +244,7 @@ class DenseFit:
 
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
-        norm2 = float(np.einsum("ij,ij->i", self.outputs, self.outputs).max())
+        norm2 = float(row_squares(self.outputs).max())
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
         entry = self.y_kernel.rounding(UNIT, columns, norm2, direct, largest)
@@ -396,14 +419,16 @@ class DenseFit:
             errors.append(float(np.sqrt(largest / sample.lam) * solution.certificate.residual))
             kinds.add(solution.certificate.kind)
             del solution  # frees its image
-        parts = [self.spread[0] @ values[0], self.spread[1] @ values[-1]]
-        total, atoms = parts[0] + parts[1], None
-        if any(self.atomless):
-            atoms = np.zeros_like(total)
-            for part, atomless in zip(parts, self.atomless, strict=True):
-                atoms += 0.0 if atomless else part
+        total = np.zeros((len(self.outputs), values[0].shape[1]))
+        atoms = np.zeros_like(total) if any(self.atomless) else None
+        for side, value, atomless in zip(
+            self.spread, (values[0], values[-1]), self.atomless, strict=True
+        ):
+            side.add(value, total)
+            if atoms is not None and not atomless:
+                side.add(value, atoms)
         kind = "sampled" if "sampled" in kinds else "rigorous"
-        return np.ascontiguousarray(total), atoms, errors[0] + errors[-1], kind
+        return total, atoms, errors[0] + errors[-1], kind
 
     def _direct_solver(self, index: int, sample: Sample) -> DirectSolver:
         """Return the solver of a sample, which keeps its factor for the next block of points."""
@@ -427,7 +452,7 @@ class DenseFit:
 
     def _account_direct(self, operator: GramOperator, passes: int, points: int) -> None:
         """Record a solve with a factor; ``passes`` were made before it."""
-        self.solver, self.dtype = "cholesky", str(operator.dtype)
+        self.solver, self.dtype = "cholesky", operator.dtype.name
         self.cache = min(self.cache, operator.cache)  # "disk" sorts first
         self.passes += operator.passes - passes
         matrices = cholesky_bytes(operator) * len(self._systems)

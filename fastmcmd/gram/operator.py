@@ -175,9 +175,13 @@ class GramOperator:
             return self.cross_matmul(self.x, v, self.dtype)
         return self.backend.symmetric_matmul(self.kernel, self.points(), v)
 
+    def drop_tiles(self) -> None:
+        """Free the packed tiles."""
+        self._packed = None
+
     def drop_cache(self) -> None:
         """Free the packed tiles and prepared rows."""
-        self._packed = None
+        self.drop_tiles()
         self._points = None
 
     def release(self) -> None:
@@ -242,7 +246,8 @@ class GramOperator:
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64, the right-hand sides of the dense form."""
-        x = self.prepare(self._in_memory(self.x), EXACT)
+        kept = self.dtype == EXACT and self.holds_rows
+        x = self.points() if kept else self.prepare(self._in_memory(self.x), EXACT)
         z = None if grid is self.x else self.prepare(self._in_memory(grid), EXACT)
         return np.ascontiguousarray(self.backend.gram(self.kernel, x, z), dtype=np.float64)
 

@@ -226,7 +226,7 @@ class DirectSolver:
                 f"{len(operator):,} distinct inputs, and {limit} {trouble}; raise {limit}, name a "
                 "folder on disk for the factor with cache_dir, or use solver='cg'"
             )
-        operator.release()
+        operator.drop_tiles()  # prepared rows stay: the certificate needs them
         try:
             if fits and (stage is None or not _takes_long(operator)):
                 factor: Factor = self._packed(shift, progress)
