@@ -422,6 +422,15 @@ void py_row_hashes(const py::array& x, const py::array& factors, py::array out, 
   });
 }
 
+bool py_all_finite(const py::array& x) {
+  FASTMCMD_CHECK(x.flags() & py::array::c_style, "x must be C-contiguous");
+  return with_dtype(x, "x", [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(x.data());
+    return without_gil([&] { return all_finite(from, x.size()); });
+  });
+}
+
 void py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
   with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -515,6 +524,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("tall_skinny_spread", &py_tall_skinny_spread, docs::tall_skinny_spread, "a"_a, "source"_a,
         "where"_a, "share"_a, "out"_a, "threads"_a);
   m.def("row_hashes", &py_row_hashes, docs::row_hashes, "x"_a, "factors"_a, "out"_a, "threads"_a);
+  m.def("all_finite", &py_all_finite, docs::all_finite, "x"_a);
   m.def("row_squares", &py_row_squares, docs::row_squares, "x"_a, "out"_a, "threads"_a,
         py::kw_only(), "offset"_a = py::none());
   m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,

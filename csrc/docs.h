@@ -55,6 +55,7 @@ constexpr const char* tall_skinny_spread =
 constexpr const char* row_hashes =
     "Write a 64-bit hash of each row into out (n,) uint64; x is (n, d) float32 or float64, whose rows\n"
     "may lie apart, factors (d,) uint64, all odd.";
+constexpr const char* all_finite = "Whether x, float32 or float64 of any shape, has neither NaN nor infinity.";
 constexpr const char* row_squares =
     "Write |x_i - offset|^2 into out (n,) float64; x is (n, d) float32 or float64, offset (d,) float64\n"
     "or None.";

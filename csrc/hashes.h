@@ -50,4 +50,17 @@ void row_hashes(const T* x, index_t n, index_t d, index_t ld, const uint64_t* fa
   });
 }
 
+// Whether all n numbers are finite: x - x is 0 for these, and NaN for others.
+template <class T>
+bool all_finite(const T* x, index_t n) {
+  constexpr index_t together = 1024;
+  for (index_t start = 0; start < n; start += together) {
+    const index_t stop = std::min(n, start + together);
+    T sum = 0;
+    for (index_t i = start; i < stop; ++i) sum += x[i] - x[i];
+    if (!(sum == 0)) return false;
+  }
+  return true;
+}
+
 }  // namespace fastmcmd

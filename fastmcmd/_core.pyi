@@ -260,6 +260,9 @@ def row_hashes(
 ) -> None:
     """Write a 64-bit hash of each row of x (n, d) into out (n,); factors (d,) are odd."""
 
+def all_finite(x: NDArray[Any]) -> bool:
+    """Tell whether x, float32 or float64 of any shape, has neither NaN nor infinity."""
+
 def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:
     """Write ``|x_i - offset|^2`` into out (n,); x is (n, d) float32 or float64, offset (d,) or None."""
 

@@ -24,6 +24,8 @@ from fastmcmd.kernels import Kernel
 
 __all__ = ["CpuBackend", "core", "pivoted_columns"]
 
+_FLOATS = np.dtype(np.float32), np.dtype(np.float64)
+
 
 @lru_cache(maxsize=1)
 def core() -> Any:
@@ -111,9 +113,9 @@ class CpuBackend(Backend):
     ) -> Points:
         """Return rows packed in panels."""
         kind = np.dtype(dtype)
-        if x.dtype not in (np.float32, np.float64):
+        if x.dtype not in _FLOATS:
             x = x.astype(np.float64)
-        make = core().PointsF32 if kind == np.float32 else core().PointsF64
+        make = core().PointsF32 if kind == _FLOATS[0] else core().PointsF64
         rows = make(np.ascontiguousarray(x), offset, threads=get_num_threads())
         return Points(rows, rows.n, rows.d, kind)
 

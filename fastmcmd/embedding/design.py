@@ -124,7 +124,8 @@ def _row_hash(x: HostArray) -> NDArray[np.uint64]:
     """
     out = np.empty(len(x), dtype=np.uint64)
     if out.size:
-        rows = x if x.strides[1] == x.itemsize else np.ascontiguousarray(x)
+        beside = x.flags.aligned and x.strides[1] == x.itemsize
+        rows = x if beside else np.array(x, order="C")
         core().row_hashes(rows, _hash_factors(x.shape[1]), out, get_num_threads())
     return out
 

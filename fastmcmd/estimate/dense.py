@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -29,6 +29,7 @@ from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_form
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of
+from fastmcmd.gram.precision import dtype_name
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.options import Options
@@ -45,6 +46,7 @@ from fastmcmd.solvers import (
 )
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
+from fastmcmd.solvers.costs import LEAST_CG
 
 __all__ = ["MATRIX_SHARE", "DenseFit", "distinct_samples"]
 
@@ -52,6 +54,7 @@ MATRIX_SHARE = (
     3,
     4,
 )  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
+_TINY = float(np.finfo(np.float64).tiny)
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
 _SOLVER_SHARE = 0.4  # share of the tolerance for the solves of each side
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
@@ -193,7 +196,7 @@ class DenseFit:
         # Squares of coefficients and residuals underflow at points far from all inputs.
         lam = min(sample.lam for sample in self.samples)
         underflow = (
-            np.finfo(np.float64).tiny * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
+            _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
         )
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0
@@ -212,11 +215,12 @@ class DenseFit:
                 kinds.add(kind)
                 square = self._quadratic_forms(coefficients, atoms)
                 size = np.abs(coefficients).sum(axis=0)
-                slack = unit * size**2 + np.where(size > 0, underflow, 0.0)
-                values[rows] = np.sqrt(np.maximum(square, 0.0))
+                slack = unit * size**2 + underflow * (size > 0)
                 low = np.sqrt(np.maximum(square - slack, 0.0))
-                high = np.sqrt(np.maximum(square, 0.0) + slack)
-                errors[rows] = error + np.maximum(values[rows] - low, high - values[rows])
+                np.maximum(square, 0.0, out=square)
+                high, value = np.sqrt(square + slack), np.sqrt(square)
+                values[rows] = value
+                errors[rows] = error + np.maximum(value - low, high - value)
                 if keep is not None:
                     stop = min(len(grid), rows.stop)
                     last = stop == len(grid)  # the factors are freed next
@@ -360,14 +364,19 @@ class DenseFit:
             return self.options.solver == "cholesky"
         points = len(self.samples[0]) if self.points is None else self.points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
-        for sample, operator in zip(self._systems, self._operators, strict=True):
+        error = _SOLVER_SHARE * self.options.tol
+        systems = list(zip(self._systems, self._operators, strict=True))
+        for _, operator in systems:
             if not factor_fits(operator, operator.budget):
                 return False
+            size = ProblemSize(operator, (points,), 1, 1.0, error)
+            factors += Cholesky().estimate(size).total
+        if factors <= LEAST_CG * blocks * len(systems):
+            return True
+        for sample, operator in systems:
             condition = float(operator.diagonal.mean()) / sample.lam
-            every = ProblemSize(operator, (points,), 1, condition, _SOLVER_SHARE * self.options.tol)
-            block = replace(every, columns=(min(points, _CG_COLUMNS),))
-            factors += Cholesky().estimate(every).total
-            iterations += blocks * PreconditionedCG().estimate(block).total
+            size = ProblemSize(operator, (min(points, _CG_COLUMNS),), 1, condition, error)
+            iterations += blocks * PreconditionedCG().estimate(size).total
         return factors <= iterations
 
     @cached_property
@@ -452,7 +461,7 @@ class DenseFit:
 
     def _account_direct(self, operator: GramOperator, passes: int, points: int) -> None:
         """Record a solve with a factor; ``passes`` were made before it."""
-        self.solver, self.dtype = "cholesky", operator.dtype.name
+        self.solver, self.dtype = "cholesky", dtype_name(operator.dtype)
         self.cache = min(self.cache, operator.cache)  # "disk" sorts first
         self.passes += operator.passes - passes
         matrices = cholesky_bytes(operator) * len(self._systems)

@@ -74,8 +74,11 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     least: tuple[()] | tuple[int, str] = ()
     if options.solver == "cholesky":
         least = _least_memory(samples, task.backend, x_kernel, options)
+    backend = task.backend  # of every compiled kernel
+    if not (x_kernel.compiled and y_kernel.compiled):
+        backend = backend_of(options, x_kernel + y_kernel)
     form = DenseFit(
-        backend=backend_of(options, x_kernel + y_kernel),
+        backend=backend,
         x_kernel=x_kernel,
         y_kernel=y_kernel,
         samples=samples,

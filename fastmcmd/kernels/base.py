@@ -175,11 +175,11 @@ class Kernel(ABC):
         """Return k(x_i, x_i) (n,)."""
         rows = as_rows(x)
         if self.translation_invariant:
-            return np.full(len(rows), self._at_zero)
+            return np.full(len(rows), self.at_zero)
         return self.of_squares(squared_norms(rows))
 
     @cached_property
-    def _at_zero(self) -> float:
+    def at_zero(self) -> float:
         """k(0, 0), the whole diagonal of a translation-invariant kernel."""
         return float(self.of_squares(np.zeros(1))[0])
 
