@@ -1,4 +1,6 @@
 // The Python module: checks, unwraps, releases the GIL, calls.
+#include <pybind11/stl.h>
+
 #include "arrays.h"
 #include "bind_loops.h"
 #include "cholesky.h"
@@ -7,6 +9,7 @@
 #include "hashes.h"
 #include "docs.h"
 #include "landmarks.h"
+#include "normals.h"
 #include "points.h"
 #include "products.h"
 #include "tall_skinny.h"
@@ -443,6 +446,23 @@ void py_row_squares(const py::array& x, py::array out, int threads, const py::ob
   });
 }
 
+void py_rbf_of_normals(double gamma, const std::vector<py::array>& gaps,
+                       const std::vector<py::array>& widers, py::array out, int threads) {
+  const index_t n = length(out, "out", 0), m = columns(out, "out");
+  FASTMCMD_CHECK(gaps.size() == widers.size(), "gaps and widers must be as many");
+  std::vector<normal_component> components;
+  for (size_t c = 0; c < gaps.size(); ++c) {
+    const index_t width = columns(widers[c], "widers");
+    FASTMCMD_CHECK(width == 1 || width == m, "widers must have one column or all");
+    components.push_back({read<double>(gaps[c], "gaps", {n, m}),
+                          read<double>(widers[c], "widers", {n, width}), width});
+  }
+  double* to = write<double>(out, "out", {n, m});
+  without_gil([&] {
+    rbf_of_normals(table<double>(), gamma, components, n, m, to, execution_with(threads));
+  });
+}
+
 py::array py_exp(const py::array& x) {
   return with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -543,6 +563,8 @@ PYBIND11_MODULE(_core, m) {
         solve(tiles, n, b, threads, true);
       },
       docs::packed_solve_lower, "tiles"_a, "n"_a, "b"_a, "threads"_a);
+  m.def("rbf_of_normals", &py_rbf_of_normals, docs::rbf_of_normals, "gamma"_a, "gaps"_a, "widers"_a,
+        "out"_a, "threads"_a);
   m.def("exp", &py_exp, docs::exp, "x"_a);
   m.def(
       "isa", [] { return std::string(isa().name); }, "Name of the instruction set in use.");

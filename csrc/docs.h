@@ -75,6 +75,9 @@ constexpr const char* packed_cholesky =
 constexpr const char* packed_solve =
     "Overwrite b (n, k) with L^-T L^-1 b; tiles hold the factor of packed_cholesky.";
 constexpr const char* packed_solve_lower = "Overwrite b (n, k) with L^-1 b.";
+constexpr const char* rbf_of_normals =
+    "Write exp(-gamma sum(gap^2 / wider)) / sqrt(prod(wider)) into out (n, m), over the components: gaps\n"
+    "are arrays (n, m), widers (n, m) or (n, 1). All float64.";
 constexpr const char* exp = "exp of a vector (n,), as used inside the kernels.";
 
 }  // namespace fastmcmd::docs

@@ -14,6 +14,7 @@ that are not contiguous, and check only dtype and dimensions. Their results do n
 instruction set.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -262,6 +263,14 @@ def row_hashes(
 
 def all_finite(x: NDArray[Any]) -> bool:
     """Tell whether x, float32 or float64 of any shape, has neither NaN nor infinity."""
+
+def rbf_of_normals(
+    gamma: float, gaps: Sequence[_F64], widers: Sequence[_F64], out: _F64, threads: int
+) -> None:
+    """Write ``exp(-gamma sum(gap^2 / wider)) / sqrt(prod(wider))`` into out (n, m), over components.
+
+    ``gaps`` are arrays (n, m), ``widers`` (n, m) or (n, 1).
+    """
 
 def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:
     """Write ``|x_i - offset|^2`` into out (n,); x is (n, d) float32 or float64, offset (d,) or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -98,7 +98,7 @@ class CpuBackend(Backend):
 
     def directly(self) -> CpuBackend:
         """Return a copy that computes squared distances from differences."""
-        return replace(self, direct=True)
+        return CpuBackend(self.tile, direct=True)
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
         """Tell whether squared distances are computed from differences.

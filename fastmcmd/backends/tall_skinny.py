@@ -161,9 +161,11 @@ def eigh(a: Array, *, vectors: bool = True) -> tuple[Array, Array]:
 def row_squares(x: HostArray, offset: Array | None = None) -> Array:
     """Return ``|x_i - offset|^2`` (n,) in float64 for rows (n, d) in float32 or float64."""
     out = np.empty(len(x))
-    step = len(x) if x.flags.c_contiguous else _COPIED
-    for start in range(0, len(x), max(1, step)):
-        rows = slice(start, start + step)
+    if x.flags.c_contiguous:
+        core().row_squares(x, out, get_num_threads(), offset=offset)
+        return out
+    for start in range(0, len(x), _COPIED):
+        rows = slice(start, start + _COPIED)
         some = np.ascontiguousarray(x[rows])
         core().row_squares(some, out[rows], get_num_threads(), offset=offset)
     return out

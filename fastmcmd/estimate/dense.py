@@ -28,7 +28,7 @@ from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.gram import EXACT, GramOperator, diagonal_of
+from fastmcmd.gram import EXACT, GramOperator, diagonal_of, largest_diagonal
 from fastmcmd.gram.precision import dtype_name
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT
@@ -191,7 +191,7 @@ class DenseFit:
         """
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
-        largest = float(self.y_kernel.diagonal(self.outputs).max())
+        largest = largest_diagonal(self.y_kernel, self.outputs)
         unit = self._unit(largest)
         # Squares of coefficients and residuals underflow at points far from all inputs.
         lam = min(sample.lam for sample in self.samples)
@@ -348,12 +348,13 @@ class DenseFit:
         return out
 
     def _block(self, count: int) -> int:
-        fitting = max(16, self.budget // 4 // self._bytes_per_point())
+        fitting = max(16, self.budget // 4 // self._bytes_per_point)
         most = _CG_COLUMNS if not self._use_direct else 4096
         return int(min(count, fitting, most))
 
+    @cached_property
     def _bytes_per_point(self) -> int:
-        """Return the bytes for each point: coefficients, right-hand sides and their residuals."""
+        """The bytes for each point: coefficients, right-hand sides and their residuals."""
         n = max(len(sample.design) for sample in self.samples)
         return 8 * (12 * n + 4 * len(self.outputs))
 
@@ -465,7 +466,7 @@ class DenseFit:
         self.cache = min(self.cache, operator.cache)  # "disk" sorts first
         self.passes += operator.passes - passes
         matrices = cholesky_bytes(operator) * len(self._systems)
-        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
+        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point)
 
     def _account(self, solved: Solved, points: int) -> None:
         """Record a solve by iterations, or by a factor that no other block of points uses."""
@@ -475,7 +476,7 @@ class DenseFit:
         self.notes.extend(note for note in solved.notes if note not in self.notes)
         self.rounding_alone |= solved.rounding_alone
         matrices = solved.operator.peak_bytes
-        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
+        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point)
 
 
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:

@@ -89,7 +89,8 @@ def largest_diagonal(kernel: Kernel, x: HostArray | Rows) -> float:
     """Return the largest k(x_i, x_i)."""
     if kernel.translation_invariant:
         return kernel.at_zero
-    return float(diagonal_of(kernel, x).max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(diagonal_of(kernel, x).max())
 
 
 def check_finite(kernel: Kernel, largest: float, norm2: float = 0.0, name: str = "x") -> None:
@@ -111,9 +112,7 @@ def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
     for name, rows in arrays.items():
         if isinstance(rows, np.ndarray) and not any(rows is one for one in checked_arrays):
             checked_arrays.append(rows)
-            with np.errstate(over="ignore", invalid="ignore"):
-                largest = largest_diagonal(kernel, rows)
-            check_finite(kernel, largest, name=name)
+            check_finite(kernel, largest_diagonal(kernel, rows), name=name)
 
 
 def offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats | None:
