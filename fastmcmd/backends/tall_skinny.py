@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import over_rows
@@ -119,7 +120,9 @@ def residual(rhs: Array, shift: Array, value: Array, image: Array) -> tuple[Arra
     return out, ResidualSums(*sums)
 
 
-def spread(a: Array, source: Array, where: Array, share: Array, out: Array) -> None:
+def spread(
+    a: Array, source: NDArray[np.intp], where: NDArray[np.intp], share: Array, out: Array
+) -> None:
     """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i (m,); a is (n, k), out (u, k)."""
     if share.size and out.size:
         places = (np.ascontiguousarray(index, dtype=np.int64) for index in (source, where))

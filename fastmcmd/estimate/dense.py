@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -23,11 +24,12 @@ from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall_skinny import row_squares, spread
+from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
+from fastmcmd.embedding.spread import Spread
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of, largest_diagonal
 from fastmcmd.gram.precision import dtype_name
 from fastmcmd.kernels import Delta, Kernel
@@ -88,29 +90,6 @@ class DenseProgress:
     notes: list[str]
     kinds: list[str]
     rounding_alone: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """A sparse matrix that spreads coefficients of distinct inputs over outputs.
-
-    Attributes
-    ----------
-    source : ndarray (m,) of int
-        Input of each drawn output.
-    where : ndarray (m,) of int
-        Place of each drawn output among the distinct ones.
-    share : ndarray (m,)
-        Share of the input's coefficient.
-    """
-
-    source: NDArray[np.intp]
-    where: NDArray[np.intp]
-    share: NDArray[np.float64]
-
-    def add(self, coefficients: Array, total: Array) -> None:
-        """Add coefficients (n, q) of the inputs, spread over the outputs, to ``total`` (u, q)."""
-        spread(coefficients, self.source, self.where, self.share, total)
 
 
 @dataclass(eq=False)
@@ -195,9 +174,7 @@ class DenseFit:
         unit = self._unit(largest)
         # Squares of coefficients and residuals underflow at points far from all inputs.
         lam = min(sample.lam for sample in self.samples)
-        underflow = (
-            _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
-        )
+        underflow = _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0
         saved_state = None if keep is None else keep.load(DenseProgress)

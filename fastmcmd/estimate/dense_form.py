@@ -13,9 +13,10 @@ from fastmcmd.embedding.exponential_sums import split_delta
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.quadrature import refined_nodes
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
+from fastmcmd.embedding.spread import Spread
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
-from fastmcmd.estimate.dense import MATRIX_SHARE, DenseFit, Spread, distinct_samples
+from fastmcmd.estimate.dense import MATRIX_SHARE, DenseFit, distinct_samples
 from fastmcmd.estimate.outputs import (
     MOST_PAIRS,
     MOST_RANK,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.abstract import Abstract
 from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, as_float, distinct_digits
@@ -137,7 +138,7 @@ def operation(name: str) -> Callable[[type[Class]], type[Class]]:
     return enter
 
 
-class Kernel(ABC):
+class Kernel(Abstract):
     """A positive semi-definite function of two rows.
 
     Kernels are frozen, hashable dataclasses, equal if their parameters are equal. ``+`` and ``*`` combine

@@ -114,7 +114,7 @@ class Scaled(Kernel):
         return self.inner.diagonal(self.rows(x))
 
     @property
-    def at_zero(self) -> float:  # type: ignore[override]
+    def at_zero(self) -> float:
         """k(0, 0) of the inner kernel."""
         return self.inner.at_zero
 

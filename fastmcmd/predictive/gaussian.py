@@ -304,16 +304,18 @@ def of_normal_difference(
     match kernel:
         case RBF(gamma=float() as gamma):
             # A normal density of precision 2 gamma, convolved with that of the difference.
-            distances, widers = list(gaps), []
-            out = np.empty(distances[0].shape)
+            means = list(gaps)
+            distances = [_matrix(gap) for gap in means]
+            values = np.empty(distances[0].shape)
+            widers = []
             for one, other in stds:
-                wider = (1 + 2 * gamma * one**2) + 2 * gamma * other**2
-                in_rows = wider.shape in (out.shape, (*out.shape[:-1], 1))
-                widers.append(wider if in_rows else np.broadcast_to(wider, out.shape))
-            if out.size:
-                parts = ([_matrix(one) for one in some] for some in (distances, widers))
-                _core.rbf_of_normals(gamma, *parts, np.atleast_2d(out), get_num_threads())
-            return out
+                wider = np.atleast_2d((1 + 2 * gamma * one**2) + 2 * gamma * other**2)
+                if wider.shape not in (values.shape, (len(values), 1)):
+                    wider = np.broadcast_to(wider, values.shape)
+                widers.append(_matrix(wider))
+            if values.size:
+                _core.rbf_of_normals(gamma, distances, widers, values, get_num_threads())
+            return values.reshape(means[0].shape)
         case Laplacian(gamma=float() as gamma):
             out: Array | float = 1.0
             for gap, both in zip(gaps, stds, strict=True):

@@ -21,7 +21,9 @@ EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
 _LANDMARK, _APPLIED = 1e8, 4e8
 CANDIDATES = 6000  # rows that landmarks of a preconditioner are drawn from
 _OVERHEAD = 2e7  # operations that take as long as Python's overhead of one iteration
-LEAST_CG = FEWEST_PRODUCTS / 2 * _OVERHEAD  # a lower bound on the cost of CG for any system (`cg_cost`)
+LEAST_CG = (
+    FEWEST_PRODUCTS / 2 * _OVERHEAD
+)  # a lower bound on the cost of CG for any system (`cg_cost`)
 
 
 def step_cost(n: int, columns: int) -> float:
