@@ -257,6 +257,7 @@ class Result(PointValues):
         info: Info,
         name: str,
         points: str = "here",
+        source: NoiseSource | None = None,
     ) -> Result:
         """Return a result, and warn if its error is not certified to be within ``tol``.
 
@@ -276,7 +277,7 @@ class Result(PointValues):
                 ToleranceWarning,
                 stacklevel=5,
             )
-        return Result(values, error_bounds, tol, info, name)
+        return Result(values, error_bounds, tol, info, name, source)
 
     def _noise_source(self) -> NoiseSource:
         if self.source is not None:

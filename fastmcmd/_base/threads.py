@@ -40,7 +40,10 @@ def get_num_threads() -> int:
         return _thread_count
     setting = _VARIABLES.get(_SETTING)
     count = _whole_number(os.fsdecode(setting)) if setting else 0
-    return count or _usable_processors()
+    if count:
+        return count
+    at, count = _last
+    return count if time.monotonic() - at < _SECONDS else _usable_processors()
 
 
 @lru_cache(maxsize=8)
@@ -51,13 +54,10 @@ def _whole_number(setting: str) -> int:
 
 
 def _usable_processors() -> int:
-    """Return the number of usable processors, read again after `_SECONDS`: a small call asks 30 times."""
+    """Return the number of usable processors, valid for `_SECONDS`: a small call asks 15 times."""
     global _last
-    at, count = _last
-    now = time.monotonic()
-    if now - at >= _SECONDS:
-        count = _read_processors()
-        _last = now, count
+    count = _read_processors()
+    _last = time.monotonic(), count
     return count
 
 

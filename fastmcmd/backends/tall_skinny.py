@@ -125,8 +125,7 @@ def spread(
 ) -> None:
     """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i (m,); a is (n, k), out (u, k)."""
     if share.size and out.size:
-        places = (np.ascontiguousarray(index, dtype=np.int64) for index in (source, where))
-        core().tall_skinny_spread(_rows(a), *places, share, out, get_num_threads())
+        core().tall_skinny_spread(_rows(a), source, where, share, out, get_num_threads())
 
 
 def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:

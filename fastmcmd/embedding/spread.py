@@ -36,7 +36,8 @@ class Spread:
     @staticmethod
     def of_rows(share: Array, source: Index, starts: Index) -> Spread:
         """Return the matrix from its entries in the order of the outputs, and where each output begins."""
-        return Spread(source, np.repeat(np.arange(len(starts) - 1), np.diff(starts)), share)
+        where = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        return Spread(source.astype(np.intp), where.astype(np.intp), share)
 
     def by_rows(self, outputs: int) -> tuple[Array, Index, Index]:
         """Return the arguments of `of_rows`."""

@@ -248,8 +248,8 @@ class GramOperator:
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64, the right-hand sides of the dense form."""
-        kept = self.dtype == EXACT and self.holds_rows
-        x = self.points() if kept else self.prepare(self._in_memory(self.x), EXACT)
+        exact = self.dtype == EXACT and self.holds_rows  # the rows that products use
+        x = self.points() if exact else self.prepare(self._in_memory(self.x), EXACT)
         z = None if grid is self.x else self.prepare(self._in_memory(grid), EXACT)
         return np.ascontiguousarray(self.backend.gram(self.kernel, x, z), dtype=np.float64)
 
