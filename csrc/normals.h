@@ -29,25 +29,32 @@ inline void rbf_of_normals(const kernel_table<double>& table, double gamma,
     const block_range some(task / chunks, rows, n), cols(task % chunks, together, m);
     for (index_t i = some.start; i < some.start + some.count; ++i) {
       std::fill_n(exponents, cols.count, 0.0);
-      std::fill_n(products, cols.count, 1.0);
+      double common = 1;  // product of what is the same in the whole row
+      bool varies = false;
       for (const normal_component& c : components) {
         const double* gap = c.gap + i * m + cols.start;
-        const auto add = [&](index_t j, double wider) {
-          exponents[j] += gap[j] * gap[j] / wider;
-          products[j] *= wider;
-        };
         if (c.width == 1) {
           const double wider = c.wider[i];
-          for (index_t j = 0; j < cols.count; ++j) add(j, wider);
-        } else {
-          const double* wider = c.wider + i * m + cols.start;
-          for (index_t j = 0; j < cols.count; ++j) add(j, wider[j]);
+          common *= wider;
+          for (index_t j = 0; j < cols.count; ++j) exponents[j] += gap[j] * gap[j] / wider;
+          continue;
         }
+        const double* wider = c.wider + i * m + cols.start;
+        for (index_t j = 0; j < cols.count; ++j) {
+          exponents[j] += gap[j] * gap[j] / wider[j];
+          products[j] = varies ? products[j] * wider[j] : wider[j];
+        }
+        varies = true;
       }
       for (index_t j = 0; j < cols.count; ++j) exponents[j] *= -gamma;
       double* to = out + i * m + cols.start;
       table.exp(cols.count, exponents, to);
-      for (index_t j = 0; j < cols.count; ++j) to[j] /= std::sqrt(products[j]);
+      if (varies) {
+        for (index_t j = 0; j < cols.count; ++j) to[j] /= std::sqrt(common * products[j]);
+      } else {
+        const double root = std::sqrt(common);
+        for (index_t j = 0; j < cols.count; ++j) to[j] /= root;
+      }
     }
   });
 }
