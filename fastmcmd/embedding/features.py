@@ -202,7 +202,7 @@ def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp
 
 def _distinct_numbers(numbers: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return the distinct numbers (u, 1), ascending, and the place of each of ``numbers`` in them."""
-    order = numbers.argsort(kind="stable")
+    order = numbers.argsort()  # equal numbers need no order
     ascending, where = numbers[order], np.empty(len(numbers), dtype=np.intp)
     differs = ascending[1:] != ascending[:-1]
     if differs.all():
