@@ -3,10 +3,10 @@
 
 #include "arrays.h"
 #include "bind_loops.h"
+#include "bits.h"
 #include "cholesky.h"
 #include "dispatch.h"
 #include "eigen.h"
-#include "hashes.h"
 #include "docs.h"
 #include "landmarks.h"
 #include "normals.h"

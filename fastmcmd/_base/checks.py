@@ -252,6 +252,8 @@ def on_device(value: AnyArray) -> int | None:
 
 def all_finite(array: HostArray) -> bool:
     """Tell whether an array of float32 or float64 holds neither NaN nor infinity."""
+    if not array.flags.c_contiguous:
+        array = array.T
     if array.flags.c_contiguous and array.flags.aligned:
         return bool(_core.all_finite(array))
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
@@ -277,11 +279,13 @@ def check_finite_rows(
     rows : ndarray (n,), optional
         Number of each row there, if some rows have been left out.
     """
+    if all_finite(array):
+        return
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
     for start in range(0, len(array), step):
         block = array[start : start + step]
-        if not all_finite(block):
-            finite = np.isfinite(block)
+        finite = np.isfinite(block)
+        if not finite.all():
             bad = int(block.size - np.count_nonzero(finite))
             places = np.array([int(np.argwhere(~finite)[0][0]), 0, len(block) - 1]) + start
             row, first, last = places + first_row if rows is None else rows[places]

@@ -1,8 +1,9 @@
-// A 64-bit hash of each row: equal rows have equal hashes.
+// Loops over the bits of numbers: hashes of rows (equal rows have equal hashes), and finite values.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "products.h"
 
@@ -50,15 +51,22 @@ void row_hashes(const T* x, index_t n, index_t d, index_t ld, const uint64_t* fa
   });
 }
 
-// Whether all n numbers are finite: x - x is 0 for these, and NaN for others.
+// Whether all n numbers are finite: NaN and infinity have all bits of the exponent set. Integers may be
+// compared in any order, so the compiler makes vectors of them.
 template <class T>
 bool all_finite(const T* x, index_t n) {
+  using bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr bits exponent = sizeof(T) == 4 ? bits(0x7f800000) : bits(0x7ff0000000000000);
   constexpr index_t together = 1024;
   for (index_t start = 0; start < n; start += together) {
     const index_t stop = std::min(n, start + together);
-    T sum = 0;
-    for (index_t i = start; i < stop; ++i) sum += x[i] - x[i];
-    if (!(sum == 0)) return false;
+    bits bad = 0;
+    for (index_t i = start; i < stop; ++i) {
+      bits one;
+      std::memcpy(&one, x + i, sizeof one);
+      bad |= (one & exponent) == exponent ? bits(1) : bits(0);
+    }
+    if (bad) return false;
   }
   return true;
 }
