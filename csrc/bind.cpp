@@ -1,11 +1,15 @@
 // The Python module: checks, unwraps, releases the GIL, calls.
+#include <pybind11/stl.h>
+
 #include "arrays.h"
 #include "bind_loops.h"
+#include "bits.h"
 #include "cholesky.h"
 #include "dispatch.h"
 #include "eigen.h"
 #include "docs.h"
 #include "landmarks.h"
+#include "normals.h"
 #include "points.h"
 #include "products.h"
 #include "tall_skinny.h"
@@ -379,6 +383,57 @@ void py_tall_skinny_scale(const py::array& scale, const py::array& a, py::array 
   without_gil([&] { tall_skinny_scale(factors, from, under, to, execution_with(threads)); });
 }
 
+py::tuple py_tall_skinny_residual(const py::array& rhs, const py::array& shift, const py::array& value,
+                                  const py::array& image, py::array out, int threads) {
+  const index_t n = length(rhs, "rhs", 0), k = columns(rhs, "rhs");
+  const tall_skinny_block<const double> p = read_block(rhs, "rhs", n, k);
+  const tall_skinny_block<const double> b = read_block(value, "value", n, k);
+  const tall_skinny_block<const double> kb = read_block(image, "image", n, k);
+  const tall_skinny_block<double> to = write_block(out, "out", n, k);
+  const double* diagonal = read<double>(shift, "shift", {n});
+  const residual_sums sums = without_gil(
+      [&] { return tall_skinny_residual(p, diagonal, b, kb, to, execution_with(threads)); });
+  return py::make_tuple(sums.shifts, sums.values, sums.operands, sums.residuals);
+}
+
+void py_tall_skinny_spread(const py::array& a, const py::array& source, const py::array& where,
+                           const py::array& share, py::array out, int threads) {
+  const index_t n = length(a, "a", 0), k = columns(a, "a");
+  const index_t m = length(share, "share", 0), u = length(out, "out", 0);
+  const tall_skinny_block<const double> from = read_block(a, "a", n, k);
+  const tall_skinny_block<double> to = write_block(out, "out", u, k);
+  const int64_t* sources = read<int64_t>(source, "source", {m});
+  const int64_t* places = read<int64_t>(where, "where", {m});
+  const double* factors = read<double>(share, "share", {m});
+  for (index_t i = 0; i < m; ++i) {
+    FASTMCMD_CHECK(0 <= sources[i] && sources[i] < n, "source must be rows of a");
+    FASTMCMD_CHECK(0 <= places[i] && places[i] < u, "where must be rows of out");
+  }
+  without_gil(
+      [&] { tall_skinny_spread(from, sources, places, factors, m, to, execution_with(threads)); });
+}
+
+void py_row_hashes(const py::array& x, const py::array& factors, py::array out, int threads) {
+  with_dtype(x, "x", [&](auto zero) {
+    using T = decltype(zero);
+    const index_t n = length(x, "x", 0), d = columns(x, "x");
+    const index_t ld = row_distance<T>(x, "x", n, d);
+    const T* rows = static_cast<const T*>(x.data());
+    const uint64_t* odd = read<uint64_t>(factors, "factors", {d});
+    uint64_t* to = write<uint64_t>(out, "out", {n});
+    without_gil([&] { row_hashes(rows, n, d, ld, odd, to, execution_with(threads)); });
+  });
+}
+
+bool py_all_finite(const py::array& x) {
+  FASTMCMD_CHECK(x.flags() & py::array::c_style, "x must be C-contiguous");
+  return with_dtype(x, "x", [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(x.data());
+    return without_gil([&] { return all_finite(from, x.size()); });
+  });
+}
+
 void py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
   with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -388,6 +443,23 @@ void py_row_squares(const py::array& x, py::array out, int threads, const py::ob
     const double* shift = held.vector("offset", d);
     double* to = write<double>(out, "out", {n});
     without_gil([&] { row_squares(rows, n, d, shift, to, execution_with(threads)); });
+  });
+}
+
+void py_rbf_of_normals(double gamma, const std::vector<py::array>& gaps,
+                       const std::vector<py::array>& widers, py::array out, int threads) {
+  const index_t n = length(out, "out", 0), m = columns(out, "out");
+  FASTMCMD_CHECK(gaps.size() == widers.size(), "gaps and widers must be as many");
+  std::vector<normal_component> components;
+  for (size_t c = 0; c < gaps.size(); ++c) {
+    const index_t width = columns(widers[c], "widers");
+    FASTMCMD_CHECK(width == 1 || width == m, "widers must have one column or all");
+    components.push_back({read<double>(gaps[c], "gaps", {n, m}),
+                          read<double>(widers[c], "widers", {n, width}), width});
+  }
+  double* to = write<double>(out, "out", {n, m});
+  without_gil([&] {
+    rbf_of_normals(table<double>(), gamma, components, n, m, to, execution_with(threads));
   });
 }
 
@@ -467,6 +539,12 @@ PYBIND11_MODULE(_core, m) {
         py::kw_only(), "base"_a = py::none(), "sign"_a = 1.0);
   m.def("tall_skinny_scale", &py_tall_skinny_scale, docs::tall_skinny_scale, "scale"_a, "a"_a, "out"_a, "threads"_a,
         py::kw_only(), "base"_a = py::none());
+  m.def("tall_skinny_residual", &py_tall_skinny_residual, docs::tall_skinny_residual, "rhs"_a, "shift"_a,
+        "value"_a, "image"_a, "out"_a, "threads"_a);
+  m.def("tall_skinny_spread", &py_tall_skinny_spread, docs::tall_skinny_spread, "a"_a, "source"_a,
+        "where"_a, "share"_a, "out"_a, "threads"_a);
+  m.def("row_hashes", &py_row_hashes, docs::row_hashes, "x"_a, "factors"_a, "out"_a, "threads"_a);
+  m.def("all_finite", &py_all_finite, docs::all_finite, "x"_a);
   m.def("row_squares", &py_row_squares, docs::row_squares, "x"_a, "out"_a, "threads"_a,
         py::kw_only(), "offset"_a = py::none());
   m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,
@@ -485,6 +563,8 @@ PYBIND11_MODULE(_core, m) {
         solve(tiles, n, b, threads, true);
       },
       docs::packed_solve_lower, "tiles"_a, "n"_a, "b"_a, "threads"_a);
+  m.def("rbf_of_normals", &py_rbf_of_normals, docs::rbf_of_normals, "gamma"_a, "gaps"_a, "widers"_a,
+        "out"_a, "threads"_a);
   m.def("exp", &py_exp, docs::exp, "x"_a);
   m.def(
       "isa", [] { return std::string(isa().name); }, "Name of the instruction set in use.");

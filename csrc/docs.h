@@ -45,6 +45,17 @@ constexpr const char* tall_skinny_times =
 constexpr const char* tall_skinny_scale =
     "Write base + scale[:, None] * a into out (n, k); base is (n, k) or None, scale (n,).\n\n"
     "All float64; rows may lie apart. out may be base or a.";
+constexpr const char* tall_skinny_residual =
+    "Write rhs - shift[:, None] * value - image into out (n, k), and return the sums over rows of\n"
+    "1 / shift, |value_i|, (|rhs| + |shift value|)^2 / shift and out^2 / shift.\n\n"
+    "All float64; rows may lie apart.";
+constexpr const char* tall_skinny_spread =
+    "Add share[i] * a[source[i]] to out[where[i]] for all i; a is (n, k), out (u, k), and source, where\n"
+    "(int64) and share are (m,).";
+constexpr const char* row_hashes =
+    "Write a 64-bit hash of each row into out (n,) uint64; x is (n, d) float32 or float64, whose rows\n"
+    "may lie apart, factors (d,) uint64, all odd.";
+constexpr const char* all_finite = "Whether x, float32 or float64 of any shape, has neither NaN nor infinity.";
 constexpr const char* row_squares =
     "Write |x_i - offset|^2 into out (n,) float64; x is (n, d) float32 or float64, offset (d,) float64\n"
     "or None.";
@@ -64,6 +75,9 @@ constexpr const char* packed_cholesky =
 constexpr const char* packed_solve =
     "Overwrite b (n, k) with L^-T L^-1 b; tiles hold the factor of packed_cholesky.";
 constexpr const char* packed_solve_lower = "Overwrite b (n, k) with L^-1 b.";
+constexpr const char* rbf_of_normals =
+    "Write exp(-gamma sum(gap^2 / wider)) / sqrt(prod(wider)) into out (n, m), over the components: gaps\n"
+    "are arrays (n, m), widers (n, m) or (n, 1). All float64.";
 constexpr const char* exp = "exp of a vector (n,), as used inside the kernels.";
 
 }  // namespace fastmcmd::docs

@@ -3,6 +3,9 @@
 // the rows.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+
 #include "products.h"
 
 namespace fastmcmd {
@@ -110,6 +113,79 @@ inline void tall_skinny_scale(const double* scale, tall_skinny_block<const doubl
       const double* under = base.row(i);
       double* to = out.row(i);
       for (index_t c = 0; c < out.cols; ++c) to[c] = (under ? under[c] : 0.0) + scale[i] * from[c];
+    }
+  });
+}
+
+// What a certificate needs beside the residual R = P - D B - image: with one pass over all of them.
+struct residual_sums {
+  double shifts = 0;     // sum of 1 / D_i
+  double values = 0;     // sum of |B_i|
+  double operands = 0;   // sum of (|P_ij| + |D_i B_ij|)^2 / D_i
+  double residuals = 0;  // sum of R_ij^2 / D_i
+
+  void add(const residual_sums& more) {
+    shifts += more.shifts;
+    values += more.values;
+    operands += more.operands;
+    residuals += more.residuals;
+  }
+};
+
+// out (n, k) = rhs - diag(shift) value - image, and its sums.
+inline residual_sums tall_skinny_residual(tall_skinny_block<const double> rhs, const double* shift,
+                                          tall_skinny_block<const double> value,
+                                          tall_skinny_block<const double> image,
+                                          tall_skinny_block<double> out, const execution& how) {
+  const index_t chunks = divide_up(out.rows, tall_skinny_rows);
+  const execution run = with_threads(how, 12 * area(out.rows, out.cols), chunks);
+  std::vector<residual_sums> parts(static_cast<size_t>(chunks));
+  parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
+    const block_range rows(task, tall_skinny_rows, out.rows);
+    residual_sums& part = parts[static_cast<size_t>(task)];
+    for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
+      constexpr index_t together = 4;  // sums that do not wait for each other
+      double values[together] = {}, operands[together] = {}, residuals[together] = {};
+      const double *p = rhs.row(i), *b = value.row(i), *kb = image.row(i);
+      double* r = out.row(i);
+      const auto entry = [&](index_t c, index_t lane) {
+        const double product = shift[i] * b[c], size = std::abs(p[c]) + std::abs(product);
+        const double residual = p[c] - product - kb[c];
+        r[c] = residual;
+        values[lane] += b[c] * b[c];
+        operands[lane] += size * size;
+        residuals[lane] += residual * residual;
+      };
+      index_t c = 0;
+      for (; c + together <= out.cols; c += together) {
+        for (index_t lane = 0; lane < together; ++lane) entry(c + lane, lane);
+      }
+      for (; c < out.cols; ++c) entry(c, 0);
+      const auto total = [](const double* sums) { return (sums[0] + sums[1]) + (sums[2] + sums[3]); };
+      part.add({1 / shift[i], std::sqrt(total(values)), total(operands) / shift[i],
+                total(residuals) / shift[i]});
+    }
+  });
+  residual_sums sums;
+  for (const residual_sums& part : parts) sums.add(part);  // in the order of the rows
+  return sums;
+}
+
+// out[where[i]] += share[i] * a[source[i]] for all i (m,), with sources (rows of a) and places (rows of
+// out) within range. Threads share the columns, so each sum has one order.
+inline void tall_skinny_spread(tall_skinny_block<const double> a, const int64_t* source,
+                               const int64_t* where, const double* share, index_t m,
+                               tall_skinny_block<double> out, const execution& how) {
+  constexpr index_t columns = 256;
+  const index_t chunks = divide_up(out.cols, columns);
+  const execution run = with_threads(how, 4 * area(m, out.cols), chunks);
+  parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
+    const block_range cols(task, columns, out.cols);
+    for (index_t i = 0; i < m; ++i) {
+      const double* from = a.row(source[i]) + cols.start;
+      double* to = out.row(where[i]) + cols.start;
+      const double factor = share[i];
+      for (index_t c = 0; c < cols.count; ++c) to[c] += factor * from[c];
     }
   });
 }

@@ -14,6 +14,7 @@ that are not contiguous, and check only dtype and dimensions. Their results do n
 instruction set.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -234,6 +235,41 @@ def tall_skinny_times(
     """Write ``base + sign a small`` into out (n, j); a is (n, k), small (k, j), base (n, j) or None.
 
     ``out`` may be ``base``, or ``a`` where it is as wide.
+    """
+
+def tall_skinny_residual(
+    rhs: _F64, shift: _F64, value: _F64, image: _F64, out: _F64, threads: int
+) -> tuple[float, float, float, float]:
+    """Write ``rhs - shift[:, None] * value - image`` into out (n, k), and return sums over the rows.
+
+    They are those of ``1 / shift``, ``|value_i|``, ``(|rhs| + |shift value|)^2 / shift`` and
+    ``out^2 / shift``. Rows may lie apart.
+    """
+
+def tall_skinny_spread(
+    a: _F64,
+    source: NDArray[np.int64],
+    where: NDArray[np.int64],
+    share: _F64,
+    out: _F64,
+    threads: int,
+) -> None:
+    """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i; a is (n, k), out (u, k)."""
+
+def row_hashes(
+    x: NDArray[Any], factors: NDArray[np.uint64], out: NDArray[np.uint64], threads: int
+) -> None:
+    """Write a 64-bit hash of each row of x (n, d) into out (n,); factors (d,) are odd."""
+
+def all_finite(x: NDArray[Any]) -> bool:
+    """Tell whether x, float32 or float64 of any shape, has neither NaN nor infinity."""
+
+def rbf_of_normals(
+    gamma: float, gaps: Sequence[_F64], widers: Sequence[_F64], out: _F64, threads: int
+) -> None:
+    """Write ``exp(-gamma sum(gap^2 / wider)) / sqrt(prod(wider))`` into out (n, m), over components.
+
+    ``gaps`` are arrays (n, m), ``widers`` (n, m) or (n, 1).
     """
 
 def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -158,9 +157,9 @@ def cce(
         rows, y, [prediction], x_kernel, y_kernel, lam, draws, weights, random_state, options, grid
     )
     nature, (model,), kernels = problem.nature, problem.models, problem.kernels
-    result = evaluate_at(nature, model, *kernels, problem.options, problem.grid, "CCE", out, "at")[
-        1
-    ]
+    source = Chance(nature, model, *kernels, problem.grid)
+    result = evaluate_at(
+        nature, model, *kernels, problem.options, problem.grid, "CCE", out, "at", source=source
+    )[1]
     result = result.with_suspicions(problem.suspicions[0])
-    result = replace(result, source=Chance(nature, model, *kernels, problem.grid))
     return result if out is not None else on_device_of(result, x)

@@ -38,7 +38,7 @@ from fastmcmd.io import alone_with
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.choice import settled
-from fastmcmd.result import Result, on_device_of
+from fastmcmd.result import NoiseSource, Result, on_device_of
 from fastmcmd.rows import Rows, open_out
 
 __all__ = ["evaluate_at", "mcmd"]
@@ -249,10 +249,12 @@ def evaluate_at(
     points: str = "grid",
     *,
     stays: bool = False,
+    source: NoiseSource | None = None,
 ) -> tuple[Fit, Result]:
     """Return the fit of two checked samples and its values at ``grid``.
 
     ``points`` is the name of the grid in messages; ``stays`` says that the fit stays for other points.
+    ``source`` gives the result its noise.
     """
     path = options.checkpoint
     with nullcontext() if path is None else alone_with(path, "checkpoint"):
@@ -268,7 +270,7 @@ def evaluate_at(
                         stays=stays,
                     )  # fmt: skip
                     values, errors, info = fitted.evaluate(grid, progress, checkpoint)
-                result = Result.of(values, errors, options.tol, info, name)
+                result = Result.of(values, errors, options.tol, info, name, source=source)
             if target is not None:
                 target.write(slice(0, len(grid)), result.values)
         if target is not None:

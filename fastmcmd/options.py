@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULTS", "Computation", "Estimation", "Options", "where_data_are"]
 
 LANDMARKS = ("rpcholesky", "uniform")
+_SOLVERS, _CERTIFICATES = get_args(SolverName), get_args(CertificateName)
 
 
 class Computation(TypedDict, total=False):
@@ -148,14 +149,12 @@ class Options:
             raise TypeError(f"backend is {backend!r}; the name of a backend is needed")
         return Options(
             tol=check_positive(values["tol"], "tol"),
-            solver=check_choice(solver, "solver", get_args(SolverName)),
+            solver=check_choice(solver, "solver", _SOLVERS),
             backend=backend,
             dtype=dtype,
             memory_limit=parse_memory(values["memory_limit"]),
             progress=bool(values["progress"]),
-            certificate=check_choice(
-                values["certificate"], "certificate", get_args(CertificateName)
-            ),
+            certificate=check_choice(values["certificate"], "certificate", _CERTIFICATES),
             rank=_rank(values["rank"], solver),
             landmarks=_landmarks(values["landmarks"], solver),
             cache_dir=_cache_dir(values["cache_dir"]),

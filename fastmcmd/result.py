@@ -257,6 +257,7 @@ class Result(PointValues):
         info: Info,
         name: str,
         points: str = "here",
+        source: NoiseSource | None = None,
     ) -> Result:
         """Return a result, and warn if its error is not certified to be within ``tol``.
 
@@ -276,7 +277,7 @@ class Result(PointValues):
                 ToleranceWarning,
                 stacklevel=5,
             )
-        return Result(values, error_bounds, tol, info, name)
+        return Result(values, error_bounds, tol, info, name, source)
 
     def _noise_source(self) -> NoiseSource:
         if self.source is not None:
@@ -447,8 +448,10 @@ class Result(PointValues):
 
     def with_suspicions(self, suspicions: Sequence[str]) -> Result:
         """Return a copy with additional notes that doubt the arguments."""
+        if not suspicions:
+            return self
         info = replace(self.info, suspicions=(*self.info.suspicions, *suspicions))
-        return replace(self, info=info).with_notes(suspicions) if suspicions else self
+        return replace(self, info=info).with_notes(suspicions)
 
     def __repr__(self) -> str:
         low, middle, high = self.quantile([0.05, 0.5, 0.95])

@@ -16,6 +16,8 @@ PACKAGE = str(Path(fm.__file__).parent)
 # Expressions are no functions that a reader has to open. Before Python 3.12 cached properties are of the
 # package, later of the standard library.
 COMPREHENSIONS = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"}
+# Loops over rows that have nothing to do with the kernel matrix: checks, hashes, closed forms.
+LOOPS = {"all_finite", "rbf_of_normals", "row_hashes"}
 BACKPORT = str(Path(PACKAGE, "_base", "cached.py"))
 
 
@@ -26,6 +28,8 @@ def deepest(call) -> list[str]:
     def look(frame: types.FrameType | None, event: str, function: object) -> None:
         nonlocal longest
         if event != "c_call" or "fastmcmd._core" not in str(getattr(function, "__module__", "")):
+            return
+        if function.__name__ in LOOPS:
             return
         names = [function.__name__]
         while frame is not None:

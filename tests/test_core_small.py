@@ -8,6 +8,7 @@ from scipy.linalg import solve_triangular
 
 import fastmcmd as fm
 from fastmcmd import _core
+from fastmcmd._base.checks import all_finite
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.tall_skinny import eigh, eliminated, substituted
 from fastmcmd.embedding.features import output_features
@@ -115,3 +116,28 @@ def test_threads_do_not_change_bits(monkeypatch):
         results.append((x, y))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [None, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("size", [1, 7, 1024, 5000])
+def test_finite_numbers(dtype, bad, size):
+    for place in (0, size // 2, size - 1):
+        x = np.full(size, np.finfo(dtype).max, dtype)  # whose sum overflows
+        x[place] = x[place] if bad is None else bad
+        assert _core.all_finite(x) == (bad is None)
+        assert all_finite(x[::-1]) == all_finite(np.stack([x, x], axis=1)[:, 0]) == (bad is None)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 700), (700, 3), (129, 64)])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_rbf_of_normal_differences(shape, columns):
+    """One exponential, a division and a root; some widths are the same in each row."""
+    rng = np.random.default_rng(0)
+    gaps = [rng.normal(size=shape) for _ in range(columns)]
+    wide = [1 + rng.random((shape[0], width)) for width in (1, shape[1])][:columns]
+    out = np.empty(shape)
+    _core.rbf_of_normals(0.7, gaps, wide, out, 2)
+    exponents = sum(gap**2 / width for gap, width in zip(gaps, wide, strict=True))
+    product = np.prod(np.broadcast_arrays(out, *wide)[1:], axis=0)
+    np.testing.assert_allclose(out, np.exp(-0.7 * exponents) / np.sqrt(product), rtol=4e-15)

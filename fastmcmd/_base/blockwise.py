@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fastmcmd.errors import require
 
 __all__ = [
@@ -70,6 +72,8 @@ def is_blockwise(*values: object, client: object = None) -> bool:
 
 def _contains_blocks(values: Iterable[object], depth: int) -> bool:
     for value in values:
+        if value is None or type(value) is np.ndarray:
+            continue
         if isinstance(value, Deferred) or is_collection(value):
             return True
         if isinstance(value, Mapping):

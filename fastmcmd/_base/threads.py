@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from functools import lru_cache
+from typing import Any
 
 from fastmcmd._base import cgroups
 
@@ -15,6 +16,9 @@ __all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 _SECONDS = 0.1  # for which the number of processors is valid
 _last = -math.inf, 1  # the time at which it was read, and the number
 _thread_count: int | None = None
+# The dictionary behind `os.environ`: without the setting, `os.environ.get` raises and catches an error.
+_VARIABLES: Any = getattr(os.environ, "_data", os.environ)
+_SETTING: Any = getattr(os.environ, "encodekey", str)("OMP_NUM_THREADS")
 _THREAD = threading.local()
 
 
@@ -34,9 +38,12 @@ def get_num_threads() -> int:
         return 1
     if _thread_count is not None:
         return _thread_count
-    setting = os.environ.get("OMP_NUM_THREADS")
-    count = _whole_number(setting) if setting else 0
-    return count or _usable_processors()
+    setting = _VARIABLES.get(_SETTING)
+    count = _whole_number(os.fsdecode(setting)) if setting else 0
+    if count:
+        return count
+    at, count = _last
+    return count if time.monotonic() - at < _SECONDS else _usable_processors()
 
 
 @lru_cache(maxsize=8)
@@ -47,13 +54,10 @@ def _whole_number(setting: str) -> int:
 
 
 def _usable_processors() -> int:
-    """Return the number of usable processors, read again after `_SECONDS`: a small call asks 30 times."""
+    """Return the number of usable processors, valid for `_SECONDS`: a small call asks 15 times."""
     global _last
-    at, count = _last
-    now = time.monotonic()
-    if now - at >= _SECONDS:
-        count = _read_processors()
-        _last = now, count
+    count = _read_processors()
+    _last = time.monotonic(), count
     return count
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,8 @@ from fastmcmd.backends.base import (
 from fastmcmd.kernels import Kernel
 
 __all__ = ["CpuBackend", "accepted_pivots", "core", "pivoted_columns"]
+
+_FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
 @lru_cache(maxsize=1)
@@ -125,7 +127,7 @@ class CpuBackend(Backend):
 
     def directly(self) -> CpuBackend:
         """Return a copy that computes squared distances from differences."""
-        return replace(self, direct=True)
+        return CpuBackend(self.tile, direct=True)
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
         """Tell whether squared distances are computed from differences.
@@ -140,9 +142,9 @@ class CpuBackend(Backend):
     ) -> Points:
         """Return rows packed in panels."""
         kind = np.dtype(dtype)
-        if x.dtype not in (np.float32, np.float64):
+        if x.dtype not in _FLOATS:
             x = x.astype(np.float64)
-        make = core().PointsF32 if kind == np.float32 else core().PointsF64
+        make = core().PointsF32 if kind == _FLOATS[0] else core().PointsF64
         rows = make(np.ascontiguousarray(x), offset, threads=get_num_threads())
         return Points(rows, rows.n, rows.d, kind)
 

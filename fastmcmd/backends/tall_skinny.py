@@ -7,9 +7,11 @@ The bits of results do not depend on the number of threads.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import over_rows
@@ -21,8 +23,10 @@ __all__ = [
     "eigh",
     "eliminated",
     "inner",
+    "residual",
     "row_squares",
     "scaled",
+    "spread",
     "substituted",
     "times",
 ]
@@ -83,6 +87,47 @@ def scaled(scale: Array, a: Array, *, base: Array | None = None, out: Array | No
     return out
 
 
+@dataclass(frozen=True)
+class ResidualSums:
+    """Sums over the rows of ``R = P - D B - image``, from the pass that computes R.
+
+    Attributes
+    ----------
+    shifts : float
+        ``sum_i 1 / D_i``.
+    values : float
+        ``sum_i |B_i|``.
+    operands : float
+        ``sum_ij (|P_ij| + |D_i B_ij|)^2 / D_i``.
+    residuals : float
+        ``sum_ij R_ij^2 / D_i``.
+    """
+
+    shifts: float
+    values: float
+    operands: float
+    residuals: float
+
+
+def residual(rhs: Array, shift: Array, value: Array, image: Array) -> tuple[Array, ResidualSums]:
+    """Return ``rhs - shift[:, None] * value - image`` (n, r), and its sums."""
+    out = np.empty(value.shape)
+    if not out.size:
+        return out, ResidualSums(float((1.0 / shift).sum()), 0.0, 0.0, 0.0)
+    sums = core().tall_skinny_residual(
+        _rows(rhs), np.ascontiguousarray(shift), _rows(value), _rows(image), out, get_num_threads()
+    )
+    return out, ResidualSums(*sums)
+
+
+def spread(
+    a: Array, source: NDArray[np.intp], where: NDArray[np.intp], share: Array, out: Array
+) -> None:
+    """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i (m,); a is (n, k), out (u, k)."""
+    if share.size and out.size:
+        core().tall_skinny_spread(_rows(a), source, where, share, out, get_num_threads())
+
+
 def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:
     """Return ``L^-1 b``, or ``L^-T b``, for a lower triangular L (p, p) and b (p, n) in float64.
 
@@ -118,9 +163,11 @@ def eigh(a: Array, *, vectors: bool = True) -> tuple[Array, Array]:
 def row_squares(x: HostArray, offset: Array | None = None) -> Array:
     """Return ``|x_i - offset|^2`` (n,) in float64 for rows (n, d) in float32 or float64."""
     out = np.empty(len(x))
-    step = len(x) if x.flags.c_contiguous else _COPIED
-    for start in range(0, len(x), max(1, step)):
-        rows = slice(start, start + step)
+    if x.flags.c_contiguous:
+        core().row_squares(x, out, get_num_threads(), offset=offset)
+        return out
+    for start in range(0, len(x), _COPIED):
+        rows = slice(start, start + _COPIED)
         some = np.ascontiguousarray(x[rows])
         core().row_squares(some, out[rows], get_num_threads(), offset=offset)
     return out

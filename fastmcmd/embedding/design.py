@@ -19,12 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.threads import get_num_threads
+from fastmcmd.backends.cpu import core
 from fastmcmd.rows import Rows
 
 __all__ = ["Design", "distinct_rows", "match_rows"]
 
 _FIRST_ROWS = 64  # rows that are matched first: among other points they show the answer
-_HASH_BLOCK = 1 << 20  # elements that are hashed at once
+_COMPARED = 1 << 20  # elements that are compared at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +109,6 @@ def _same(x: HostArray | Rows, z: HostArray | Rows) -> bool:
     return not on_disk and np.array_equal(x, z)
 
 
-def _bits(x: HostArray) -> NDArray[np.uint64]:
-    """Return the bit patterns of the rows as unsigned integers, with -0.0 replaced by 0.0."""
-    clean = np.ascontiguousarray(x) + x.dtype.type(0)
-    return clean.view(np.uint32 if x.dtype == np.float32 else np.uint64).astype(np.uint64)
-
-
 @lru_cache(maxsize=64)
 def _hash_factors(columns: int) -> NDArray[np.uint64]:
     """Return odd factors (columns,), one for each column of the rows that are hashed."""
@@ -122,23 +118,23 @@ def _hash_factors(columns: int) -> NDArray[np.uint64]:
 
 
 def _row_hash(x: HostArray) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row by integer arithmetic; equal rows have equal hashes."""
-    factors = _hash_factors(x.shape[1])
+    """Return a 64-bit hash of each row by integer arithmetic; equal rows have equal hashes.
+
+    A single column is its own hash: the bits of its numbers, with -0.0 replaced by 0.0.
+    """
     out = np.empty(len(x), dtype=np.uint64)
-    step = max(1, _HASH_BLOCK // x.shape[1])
-    for start in range(0, len(x), step):
-        bits = _bits(x[start : start + step])
-        bits ^= bits >> np.uint64(15)  # low mantissa bits of round numbers are zero: spread them
-        bits *= factors
-        bits ^= bits >> np.uint64(29)
-        out[start : start + step] = (bits * factors[::-1]).sum(axis=1, dtype=np.uint64)
+    if out.size:
+        beside = x.flags.aligned and x.strides[1] == x.itemsize
+        rows = x if beside else np.array(x, order="C")
+        core().row_hashes(rows, _hash_factors(x.shape[1]), out, get_num_threads())
     return out
 
 
 def _all_differ(keys: NDArray[np.uint64]) -> bool:
     """Tell whether no key occurs twice. Sorting takes a fraction of the time of `numpy.unique`."""
-    keys = np.sort(keys)
-    return bool((keys[1:] != keys[:-1]).all())
+    keys = keys.copy()
+    keys.sort()
+    return not (keys[1:] == keys[:-1]).any()
 
 
 def distinct_rows(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
@@ -156,7 +152,7 @@ def distinct_rows(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.intp] | No
     # Rows of real data mostly differ within a few columns.
     if few < d and _all_differ(_row_hash(x[:, :few])):
         return np.arange(n), None
-    keys = _bits(x)[:, 0] if d == 1 else _row_hash(x)
+    keys = _row_hash(x)
     if _all_differ(keys):
         return np.arange(n), None
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
@@ -165,7 +161,7 @@ def distinct_rows(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.intp] | No
     rank[order] = np.arange(len(order))
     first, group = first[order], rank[group]
     repeats = np.flatnonzero(first[group] != np.arange(n))
-    step = max(1, _HASH_BLOCK // d)
+    step = max(1, _COMPARED // d)
     for start in range(0, len(repeats), step):
         some = repeats[start : start + step]
         if not np.array_equal(x[some], x[first[group[some]]]):  # a collision: compare in full

@@ -15,7 +15,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd.backends import Backend
 from fastmcmd.backends.cpu import pivoted_columns
 from fastmcmd.errors import TOO_HEAVY, NumericalError
@@ -192,14 +192,25 @@ def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp
 
     all_outputs = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
     if all_outputs.shape[1] == 1:
-        values, where = np.unique(all_outputs[:, 0], return_inverse=True)
-        values = values[:, None]
+        values, where = _distinct_numbers(all_outputs[:, 0])
     else:
         first, group = distinct_rows(all_outputs)
         values, where = all_outputs[first], np.arange(len(all_outputs)) if group is None else group
     ends = list(itertools.accumulate((len(part) for part in parts), initial=0))
-    where = where.reshape(-1)
     return values, [where[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def _distinct_numbers(numbers: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return the distinct numbers (u, 1), ascending, and the place of each of ``numbers`` in them."""
+    order = numbers.argsort()  # equal numbers need no order
+    ascending, where = numbers[order], np.empty(len(numbers), dtype=np.intp)
+    differs = ascending[1:] != ascending[:-1]
+    if differs.all():
+        where[order] = np.arange(len(numbers))
+        return ascending[:, None], where
+    starts = np.concatenate([[True], differs])
+    where[order] = starts.cumsum() - 1
+    return ascending[starts][:, None], where
 
 
 def pooled_with_importance(

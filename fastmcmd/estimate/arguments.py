@@ -59,6 +59,8 @@ def common_dtype(*arrays: HostArray | Rows) -> tuple[Any, ...]:
 
     Rows on disk stay as they are.
     """
+    if len({array.dtype for array in arrays}) == 1:
+        return arrays
     wide = np.result_type(*(array.dtype for array in arrays))
     converted: dict[int, HostArray | Rows] = {}
     for array in arrays:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,14 @@ from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.gram import EXACT, GramOperator, diagonal_of
+from fastmcmd.embedding.spread import Spread
+from fastmcmd.gram import EXACT, GramOperator, diagonal_of, largest_diagonal
+from fastmcmd.gram.precision import dtype_name
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.options import Options
@@ -45,6 +48,7 @@ from fastmcmd.solvers import (
     solver_of,
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
+from fastmcmd.solvers.costs import LEAST_CG
 from fastmcmd.solvers.protocol import Cost, Solver
 
 __all__ = ["MATRIX_SHARE", "DenseFit", "distinct_samples"]
@@ -53,6 +57,7 @@ MATRIX_SHARE = (
     3,
     4,
 )  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
+_TINY = float(np.finfo(np.float64).tiny)
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
 _SOLVER_SHARE = 0.4  # share of the tolerance for the solves of each side
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
@@ -100,8 +105,8 @@ class DenseFit:
         Nature and model.
     outputs : ndarray (u, k)
         Pooled distinct outputs.
-    spread : tuple of sparse matrices (u, n)
-        Matrices that spread coefficients of distinct inputs over the outputs; the model's is negative.
+    spread : tuple of Spread
+        How coefficients of distinct inputs spread over the outputs; the model's shares are negative.
     budget : int
         Bytes for matrices.
     options : Options
@@ -125,7 +130,7 @@ class DenseFit:
     y_kernel: Kernel
     samples: tuple[Sample, Sample]
     outputs: NDArray[np.float64]
-    spread: tuple[Any, Any]
+    spread: tuple[Spread, Spread]
     budget: int
     options: Options
     node_error: float | None = None
@@ -166,13 +171,11 @@ class DenseFit:
         """
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
-        largest = float(self.y_kernel.diagonal(self.outputs).max())
+        largest = largest_diagonal(self.y_kernel, self.outputs)
         unit = self._unit(largest)
         # Squares of coefficients and residuals underflow at points far from all inputs.
         lam = min(sample.lam for sample in self.samples)
-        underflow = (
-            np.finfo(np.float64).tiny * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
-        )
+        underflow = _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0
         saved_state = None if keep is None else keep.load(DenseProgress)
@@ -185,18 +188,20 @@ class DenseFit:
         with self._saving_in(None if keep is None else keep.checkpoint):
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
+                points = grid if step >= len(grid) else grid[rows]
                 block = _Block(self, largest)
                 for index, solver in enumerate(self._solvers):
-                    block.add(solver.solve(self._problem(index, grid[rows], largest), progress))
+                    block.add(solver.solve(self._problem(index, points, largest), progress))
                 coefficients, atoms = block.coefficients()
                 kinds |= block.kinds
                 square = self._quadratic_forms(coefficients, atoms)
                 size = np.abs(coefficients).sum(axis=0)
-                slack = unit * size**2 + np.where(size > 0, underflow, 0.0)
-                values[rows] = np.sqrt(np.maximum(square, 0.0))
+                slack = unit * size**2 + underflow * (size > 0)
                 low = np.sqrt(np.maximum(square - slack, 0.0))
-                high = np.sqrt(np.maximum(square, 0.0) + slack)
-                errors[rows] = block.error + np.maximum(values[rows] - low, high - values[rows])
+                np.maximum(square, 0.0, out=square)
+                high, value = np.sqrt(square + slack), np.sqrt(square)
+                values[rows] = value
+                errors[rows] = block.error + np.maximum(value - low, high - value)
                 if keep is not None:
                     stop = min(len(grid), rows.stop)
                     last = stop == len(grid)  # the factors are freed next
@@ -224,7 +229,7 @@ class DenseFit:
 
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
-        norm2 = float(np.einsum("ij,ij->i", self.outputs, self.outputs).max())
+        norm2 = float(row_squares(self.outputs).max())
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
         entry = self.y_kernel.rounding(UNIT, columns, norm2, direct, largest)
@@ -327,12 +332,13 @@ class DenseFit:
         return out
 
     def _block(self, count: int) -> int:
-        fitting = max(16, self.budget // 4 // self._bytes_per_point())
+        fitting = max(16, self.budget // 4 // self._bytes_per_point)
         most = _CG_COLUMNS if not self._use_direct else 4096
         return int(min(count, fitting, most))
 
+    @cached_property
     def _bytes_per_point(self) -> int:
-        """Return the bytes for each point: coefficients, right-hand sides and their residuals."""
+        """The bytes for each point: coefficients, right-hand sides and their residuals."""
         n = max(len(sample.design) for sample in self.samples)
         return 8 * (12 * n + 4 * len(self.outputs))
 
@@ -343,14 +349,19 @@ class DenseFit:
             return self.options.solver == "cholesky"
         points = len(self.samples[0]) if self.points is None else self.points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
-        for sample, operator in zip(self.systems, self._operators, strict=True):
+        error = _SOLVER_SHARE * self.options.tol
+        systems = list(zip(self.systems, self._operators, strict=True))
+        for _, operator in systems:
             if not factor_fits(operator, operator.budget):
                 return False
+            size = ProblemSize(operator, (points,), 1, 1.0, error)
+            factors += Cholesky().estimate(size).total
+        if factors <= LEAST_CG * blocks * len(systems):
+            return True
+        for sample, operator in systems:
             condition = float(operator.diagonal.mean()) / sample.lam
-            every = ProblemSize(operator, (points,), 1, condition, _SOLVER_SHARE * self.options.tol)
-            block = replace(every, columns=(min(points, _CG_COLUMNS),))
-            factors += Cholesky().estimate(every).total
-            iterations += blocks * PreconditionedCG().estimate(block).total
+            size = ProblemSize(operator, (min(points, _CG_COLUMNS),), 1, condition, error)
+            iterations += blocks * PreconditionedCG().estimate(size).total
         return factors <= iterations
 
     @cached_property
@@ -419,7 +430,7 @@ class DenseFit:
     def account(self, solved: Solved, points: int) -> None:
         """Record a solve of a block of points: by iterations, or with a factor."""
         operator = solved.operator
-        self.solver, self.dtype = solved.solver, str(operator.dtype)
+        self.solver, self.dtype = solved.solver, dtype_name(operator.dtype)
         self.iterations += solved.iterations
         self.notes.extend(note for note in solved.notes if note not in self.notes)
         self.rounding_alone |= solved.rounding_alone
@@ -430,7 +441,7 @@ class DenseFit:
         else:
             self.passes += operator.passes
             matrices = operator.peak_bytes
-        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point())
+        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point)
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,13 +501,14 @@ class _Block:
     def coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return c (u, q), and its part for outputs that are atoms; None if all are."""
         form = self._form
-        parts = [form.spread[0] @ self._values[0], form.spread[1] @ self._values[-1]]
-        total, atoms = parts[0] + parts[1], None
-        if any(form.atomless):
-            atoms = np.zeros_like(total)
-            for part, atomless in zip(parts, form.atomless, strict=True):
-                atoms += 0.0 if atomless else part
-        return np.ascontiguousarray(total), atoms
+        total = np.zeros((len(form.outputs), self._values[0].shape[1]))
+        atoms = np.zeros_like(total) if any(form.atomless) else None
+        values = self._values[0], self._values[-1]
+        for side, value, atomless in zip(form.spread, values, form.atomless, strict=True):
+            side.add(value, total)
+            if atoms is not None and not atomless:
+                side.add(value, atoms)
+        return total, atoms
 
 
 def distinct_samples(samples: tuple[Sample, Sample]) -> list[Sample]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +13,7 @@ from fastmcmd.embedding.exponential_sums import split_delta
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.quadrature import refined_nodes
 from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
+from fastmcmd.embedding.spread import Spread
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.estimate.dense import MATRIX_SHARE, DenseFit, distinct_samples
@@ -76,16 +75,19 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     least: tuple[()] | tuple[int, str] = ()
     if options.solver == "cholesky":
         least = _least_memory(samples, task.backend, x_kernel, options)
+    backend = task.backend  # of every compiled kernel
+    if not (x_kernel.compiled and y_kernel.compiled):
+        backend = backend_of(options, x_kernel + y_kernel)
     form = DenseFit(
-        backend=backend_of(options, x_kernel + y_kernel),
+        backend=backend,
         x_kernel=x_kernel,
         y_kernel=y_kernel,
         samples=samples,
         outputs=np.ascontiguousarray(values[:, :columns]),
         deviations=values[:, columns:] if in_closed_form else None,
         spread=(
-            _spread_matrix(nature, atoms[0], where[0], len(values), 1.0),
-            _spread_matrix(model, atoms[1], where[1], len(values), -1.0),
+            _spread_of(nature, atoms[0], where[0], 1.0),
+            _spread_of(model, atoms[1], where[1], -1.0),
         ),
         budget=budget.available(*least),
         options=options,
@@ -148,27 +150,17 @@ def _least_memory(
     return -(-need * len(distinct) * MATRIX_SHARE[1] // MATRIX_SHARE[0]), purpose
 
 
-def _spread_matrix(
-    sample: Sample,
-    outputs_of_rows: DrawnOutputs,
-    where: NDArray[np.intp],
-    outputs: int,
-    sign: float,
-) -> Any:
-    """Return the (u, n) matrix that spreads coefficients of inputs over distinct outputs."""
-    from scipy import sparse
-
-    design = sample.design
-    draws = outputs_of_rows.values.shape[1]
+def _spread_of(
+    sample: Sample, outputs_of_rows: DrawnOutputs, where: NDArray[np.intp], sign: float
+) -> Spread:
+    """Return how coefficients of inputs spread over distinct outputs, at ``where``."""
+    design, draws = sample.design, outputs_of_rows.values.shape[1]
     rows = len(outputs_of_rows.values)
-    group = np.arange(rows) if design.group is None else design.group
-    # Without collapsed rows each row is its own input: the weights cancel.
-    weight = design.weight[group] if design.group is None else _row_weight(design, rows)
-    share = sign * np.repeat(weight / design.weight[group], draws) * outputs_of_rows.share
-    order = np.argsort(where, kind="stable")
-    starts = np.concatenate([[0], np.bincount(where, minlength=outputs).cumsum()])
-    columns = np.repeat(group, draws)[order]
-    return sparse.csr_array((share[order], columns, starts), shape=(outputs, len(design)))
+    source = np.arange(rows) if design.group is None else design.group
+    share = sign * outputs_of_rows.share
+    if design.group is not None:  # else each row is its own input: the weights cancel
+        share *= np.repeat(_row_weight(design, rows) / design.weight[source], draws)
+    return Spread(source if draws == 1 else np.repeat(source, draws), where, share)
 
 
 def _row_weight(design: Design, rows: int) -> NDArray[np.float64]:

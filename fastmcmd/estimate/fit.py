@@ -38,7 +38,7 @@ from fastmcmd.estimate.memory_check import exceeding_budget
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
-from fastmcmd.gram import diagonal_of
+from fastmcmd.gram import largest_diagonal
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.result import Cause, Info
@@ -78,7 +78,7 @@ class Fit:
                 values, errors, kind = self.form.evaluate(grid, progress)
         info = self._info(kind, int(grid.shape[1]))
         if not errors.max() <= self.options.tol:
-            largest = float(diagonal_of(self.x_kernel, grid).max())
+            largest = largest_diagonal(self.x_kernel, grid)
             with np.errstate(over="ignore", invalid="ignore"):
                 causes = self._outputs_as_cause(
                     values, float(errors.max()), float(np.sqrt(largest))

@@ -28,7 +28,7 @@ from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.residual_sample import LEAST_DRAWS
 
 __all__ = [
-    "CANDIDATES", "LADDER", "LOOKED_AT", "SURE", "CandidateProblem", "LandmarkChoice", "OtherRows",
+    "CANDIDATES", "LADDER", "LOOKED_AT", "SURE", "CandidateProblem", "LandmarkChoice", "ResidualRows",
     "cannot_converge", "slope", "trace_may_suffice",
 ]  # fmt: skip
 
@@ -40,7 +40,7 @@ LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
 # A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
 SURE = {"rigorous": 0.7, "sampled": 0.55}
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
-_OTHERS = 4000  # rows beside the candidates at which residuals are measured
+_RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 
 
 def trace_may_suffice(
@@ -98,7 +98,7 @@ def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float
 
 
 @dataclass(frozen=True, eq=False)
-class OtherRows:
+class ResidualRows:
     """Rows at which residuals are measured: inputs (h, d), right-hand sides (h, c) and weights (h,)."""
 
     x: HostArray
@@ -128,7 +128,7 @@ class CandidateProblem:
         Search among the candidates.
     rhs : ndarray (m, c)
         Right-hand sides of the candidates.
-    others : OtherRows, optional
+    residual_rows : ResidualRows, optional
         Rows that are no candidates. Default: the candidates, if there are no other rows.
     """
 
@@ -137,9 +137,10 @@ class CandidateProblem:
         problem: PartProblem,
         search: LandmarkSearch,
         rhs: Array,
-        others: OtherRows | None = None,
+        residual_rows: ResidualRows | None = None,
     ) -> None:
-        self.problem, self.search, self._rhs, self._others = problem, search, rhs, others
+        self.problem, self.search, self._rhs = problem, search, rhs
+        self._residual_rows = residual_rows
         self._n = len(problem.stream)
 
     def errors(self, kind: str) -> Array:
@@ -162,10 +163,10 @@ class CandidateProblem:
         image = times(search.columns.T, weights)
         norms = problem.norms(self._rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
-        here = OtherRows(search.rows, self._rhs, search.weight)
+        here = ResidualRows(search.rows, self._rhs, search.weight)
         columns, residual_diagonal = search.columns, search.residual_diagonal
-        if self._others is not None:
-            here = self._others
+        if self._residual_rows is not None:
+            here = self._residual_rows
             columns, residual_diagonal = search.features_of(here.x)
             image = times(columns.T, weights)
             norms = problem.norms(here.rhs - image)
@@ -258,7 +259,7 @@ class LandmarkChoice:
         weight = np.ones(len(index)) if weights is None else weights[index]
         search = self.search(self._stream.x[index], weight, most)
         rhs, _ = self._stream.rhs(index)
-        candidates = CandidateProblem(self._problem, search, rhs, self._others(index))
+        candidates = CandidateProblem(self._problem, search, rhs, self._residual_rows(index))
         kinds: dict[int, CertificateKind] = dict.fromkeys(models, "rigorous")
         if setting.rank is not None:
             self._extend(search, most)
@@ -333,18 +334,18 @@ class LandmarkChoice:
             return rows
         return np.sort(self.rng.choice(rows, size, replace=False))
 
-    def _others(self, candidates: Index) -> OtherRows | None:
+    def _residual_rows(self, candidates: Index) -> ResidualRows | None:
         """Return some rows of positive weight that are no candidates; None if there are none."""
         stream, weights = self._stream, self._stream.weights
         rows = np.arange(len(stream)) if weights is None else np.flatnonzero(weights)
         if len(rows) == len(candidates):
             return None
-        rng, size = generator(len(stream), Purpose.PROBE), len(candidates) + _OTHERS
+        rng, size = generator(len(stream), Purpose.PROBE), len(candidates) + _RESIDUAL_ROWS
         if len(rows) > size:
             rows = rng.choice(rows, size, replace=False)
-        index = np.sort(np.setdiff1d(rows, candidates)[:_OTHERS])
+        index = np.sort(np.setdiff1d(rows, candidates)[:_RESIDUAL_ROWS])
         weight = np.ones(len(index)) if weights is None else weights[index]
-        return OtherRows(stream.x[index], stream.rhs(index)[0], weight)
+        return ResidualRows(stream.x[index], stream.rhs(index)[0], weight)
 
     def search(self, x: HostArray, weight: Array, most: int) -> LandmarkSearch:
         """Return a search for landmarks among candidates ``x`` (m, d)."""

@@ -146,8 +146,10 @@ def low_rank_groups(
         raise ValueError(
             f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
         )
-    candidates = _candidate_count(nature) + max(_candidate_count(model) for model in models)
     lam = min(side.lam for side in (nature, *models))
+    if not _limit(n, dim, task, lam, last_resort):
+        return [(models, None)]
+    candidates = _candidate_count(nature) + max(_candidate_count(model) for model in models)
     points = len(task.grid)
     setting = low_rank_setting(n, dim, candidates, points, task, lam, last_resort=last_resort)
     if setting is None or all(better_dense((nature, model), task) for model in models):

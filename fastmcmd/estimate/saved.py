@@ -16,6 +16,7 @@ from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
@@ -111,7 +112,7 @@ def _form_state(
         low = [_low_rank_state(part) for part in form.parts]
         return LowRankState(_features_state(form.features), low, form.truncation, form.block_rows)
     nature, model = (
-        SideState(_design_state(s.design), s.lam, spread.data, spread.indices, spread.indptr)
+        SideState(_design_state(s.design), s.lam, *spread.by_rows(len(form.outputs)))
         for s, spread in zip(form.samples, form.spread, strict=True)
     )
     return DenseState(
@@ -360,8 +361,8 @@ class _Reader:
             samples=(nature, model),
             outputs=outputs,
             spread=(
-                _sparse(state.sides[0], len(outputs), len(nature.design)),
-                _sparse(state.sides[1], len(outputs), len(model.design)),
+                _spread(state.sides[0], len(outputs), len(nature.design)),
+                _spread(state.sides[1], len(outputs), len(model.design)),
             ),
             budget=_count(state.budget, "budget", least=0),
             options=self.options,
@@ -409,16 +410,14 @@ def _numbers(array: Array, name: str, *shape: int | None, finite: bool = True) -
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _sparse(state: SideState, rows: int, columns: int) -> Any:
-    """Return a sparse matrix by rows. It checks the indices, which SciPy's products do not."""
-    from scipy import sparse
-
+def _spread(state: SideState, rows: int, columns: int) -> Spread:
+    """Return the sparse matrix of a side, with checked indices."""
     data = _numbers(state.data, "data", None)
     indices = _places(state.indices, "indices", len(data), columns - 1)
     starts = _places(state.indptr, "indptr", rows + 1, len(data))
     if starts[0] != 0 or starts[-1] != len(data) or (np.diff(starts) < 0).any():
         raise ValueError(f"indptr does not divide {len(data)} entries among {rows} rows")
-    return sparse.csr_array((data, indices, starts), shape=(rows, columns))
+    return Spread.of_rows(data, indices, starts)
 
 
 def _places(array: Array, name: str, length: int, most: int) -> Array:

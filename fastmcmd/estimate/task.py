@@ -13,7 +13,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.atoms import atom_count
 from fastmcmd.embedding.sample import Outputs
-from fastmcmd.gram import check_finite, diagonal_of
+from fastmcmd.gram import check_finite, largest_diagonal
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
@@ -68,9 +68,9 @@ class Task:
     @cached_property
     def scale(self) -> float:
         """Largest ``sqrt(k(x, x))`` over the grid."""
-        diagonal = diagonal_of(self.x_kernel, self.grid)
-        check_finite(self.x_kernel, diagonal)
-        return float(np.sqrt(max(float(diagonal.max()), 0.0)))
+        largest = largest_diagonal(self.x_kernel, self.grid)
+        check_finite(self.x_kernel, largest)
+        return float(np.sqrt(max(largest, 0.0)))
 
     def feature_residual(self, lam: float, lam_prime: float) -> float:
         """Return the target residual of the output features, relative to the largest ``k_Y(y, y)``."""

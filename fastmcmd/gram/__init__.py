@@ -7,11 +7,12 @@ from fastmcmd.gram.row_statistics import (
     check_finite,
     check_sizes,
     diagonal_of,
+    largest_diagonal,
     offset_of,
     shared_row_statistics,
 )
 
 __all__ = [
-    "EXACT", "GramOperator", "KernelFeatures", "check_finite", "check_sizes", "diagonal_of", "offset_of",
-    "shared_row_statistics", "tile_dtype",
+    "EXACT", "GramOperator", "KernelFeatures", "check_finite", "check_sizes", "diagonal_of",
+    "largest_diagonal", "offset_of", "shared_row_statistics", "tile_dtype",
 ]  # fmt: skip

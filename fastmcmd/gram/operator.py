@@ -22,6 +22,7 @@ from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.gram.row_statistics import (
     check_finite,
     diagonal_of,
+    largest_diagonal,
     largest_norm2,
     offset_of,
     shared_row_statistics,
@@ -73,7 +74,8 @@ class GramOperator:
             self.offset = offset_of(kernel, backend, x)
             self.diagonal = diagonal_of(kernel, x)
             self.max_norm2 = largest_norm2(x, self.offset)
-        check_finite(kernel, self.diagonal, self.max_norm2)
+            self._largest = largest_diagonal(kernel, x)
+        check_finite(kernel, self._largest, self.max_norm2)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy or a pickle, without prepared rows and tiles."""
@@ -109,7 +111,7 @@ class GramOperator:
         rows = self.row_bytes(self.dtype)
         return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.budget)
 
-    @property
+    @cached_property
     def packed_bytes(self) -> int:
         """Bytes of the packed lower tiles."""
         return math.prod(self.backend.packed_shape(len(self))) * self.dtype.itemsize
@@ -175,9 +177,13 @@ class GramOperator:
             return self.cross_matmul(self.x, v, self.dtype)
         return self.backend.symmetric_matmul(self.kernel, self.points(), v)
 
+    def drop_tiles(self) -> None:
+        """Free the packed tiles."""
+        self._packed = None
+
     def drop_cache(self) -> None:
         """Free the packed tiles and prepared rows."""
-        self._packed = None
+        self.drop_tiles()
         self._points = None
 
     def release(self) -> None:
@@ -242,7 +248,8 @@ class GramOperator:
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64, the right-hand sides of the dense form."""
-        x = self.prepare(self._in_memory(self.x), EXACT)
+        exact = self.dtype == EXACT and self.holds_rows  # the rows that products use
+        x = self.points() if exact else self.prepare(self._in_memory(self.x), EXACT)
         z = None if grid is self.x else self.prepare(self._in_memory(grid), EXACT)
         return np.ascontiguousarray(self.backend.gram(self.kernel, x, z), dtype=np.float64)
 
@@ -268,10 +275,9 @@ class GramOperator:
 
     def largest(self, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""
-        row_largest = float(self.diagonal.max())
         if grid is None or grid is self.x:
-            return row_largest
-        return float(np.sqrt(row_largest * float(diagonal_of(self.kernel, grid).max())))
+            return self._largest
+        return math.sqrt(self._largest * largest_diagonal(self.kernel, grid))
 
     @cached_property
     def entry_cost(self) -> float:

@@ -7,6 +7,7 @@ as long as these exist.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,8 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
 __all__ = [
-    "check_finite", "check_sizes", "diagonal_of", "largest_norm2", "offset_of", "shared_row_statistics",
+    "check_finite", "check_sizes", "diagonal_of", "largest_diagonal", "largest_norm2", "offset_of",
+    "shared_row_statistics",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -64,7 +66,7 @@ def shared_row_statistics() -> Iterator[None]:
 def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
     """Return k(x_i, x_i) (n,) in float64 for rows in memory, on disk or on a device."""
     if kernel.translation_invariant:  # k(0, 0) everywhere
-        return np.full(len(x), float(kernel.diagonal(x[:1])[0]))
+        return np.full(len(x), kernel.at_zero)
     statistics = _of(x)
     for stored_kernel, diagonal in statistics.diagonals:
         if stored_kernel is kernel:
@@ -83,13 +85,20 @@ def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
     return out
 
 
-def check_finite(kernel: Kernel, diagonal: Floats, norm2: float = 0.0, name: str = "x") -> None:
-    """Raise NumericalError if ``k(x, x)`` (n,), or a squared norm that the kernel needs, overflows.
+def largest_diagonal(kernel: Kernel, x: HostArray | Rows) -> float:
+    """Return the largest k(x_i, x_i)."""
+    if kernel.translation_invariant:
+        return kernel.at_zero
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(diagonal_of(kernel, x).max())
+
+
+def check_finite(kernel: Kernel, largest: float, norm2: float = 0.0, name: str = "x") -> None:
+    """Raise NumericalError if the largest ``k(x, x)``, or squared norm that the kernel needs, overflows.
 
     ``name`` is the caller's name for the rows.
     """
-    largest = float(diagonal.max(initial=0.0))
-    if not np.isfinite(largest) or (kernel.compiled and not np.isfinite(norm2)):
+    if not math.isfinite(largest) or (kernel.compiled and not math.isfinite(norm2)):
         raise NumericalError(
             f"{name} is too large for x_kernel {kernel!r}: its values, or squares of {name}, overflow "
             f"(k(x, x) is up to {largest:.1e}); scale the columns of {name}, say to zero mean and unit "
@@ -103,8 +112,7 @@ def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
     for name, rows in arrays.items():
         if isinstance(rows, np.ndarray) and not any(rows is one for one in checked_arrays):
             checked_arrays.append(rows)
-            with np.errstate(over="ignore", invalid="ignore"):
-                check_finite(kernel, diagonal_of(kernel, rows), name=name)
+            check_finite(kernel, largest_diagonal(kernel, rows), name=name)
 
 
 def offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd._base.abstract import Abstract
 from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_array, as_float, distinct_digits
@@ -137,7 +138,7 @@ def operation(name: str) -> Callable[[type[Class]], type[Class]]:
     return enter
 
 
-class Kernel(ABC):
+class Kernel(Abstract):
     """A positive semi-definite function of two rows.
 
     Kernels are frozen, hashable dataclasses, equal if their parameters are equal. ``+`` and ``*`` combine
@@ -175,11 +176,11 @@ class Kernel(ABC):
         """Return k(x_i, x_i) (n,)."""
         rows = as_rows(x)
         if self.translation_invariant:
-            return np.full(len(rows), self._at_zero)
+            return np.full(len(rows), self.at_zero)
         return self.of_squares(squared_norms(rows))
 
     @cached_property
-    def _at_zero(self) -> float:
+    def at_zero(self) -> float:
         """k(0, 0), the whole diagonal of a translation-invariant kernel."""
         return float(self.of_squares(np.zeros(1))[0])
 

@@ -113,6 +113,11 @@ class Scaled(Kernel):
         """Return k(x_i, x_i) (n,)."""
         return self.inner.diagonal(self.rows(x))
 
+    @property
+    def at_zero(self) -> float:
+        """k(0, 0) of the inner kernel."""
+        return self.inner.at_zero
+
     def resolve(self, data: ArrayLike) -> Kernel:
         """Return the kernel with parameters that depend on the scaled data replaced by numbers."""
         if self.is_resolved:

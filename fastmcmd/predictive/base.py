@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd._base.abstract import Abstract
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blockwise import Deferred, is_blockwise
 from fastmcmd._base.checks import as_array, check_count, distinct_digits, quote
@@ -49,7 +50,7 @@ LEAST_UNIFORM = 2.0**-54  # replaces a uniform draw of 0; the smallest other dra
 _PANELS_OF_NODES = 10  # about how many panels hold the bulk of the usual nodes
 
 
-class Predictive(ABC):
+class Predictive(Abstract):
     """Predicted distributions for n inputs, over numbers or vectors of k components.
 
     A subclass defines ``mean`` and ``std`` (as properties or fields) and the abstract members. Expectations

@@ -9,10 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.gauss import gauss_hermite
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.kernels import RBF, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.distance import number
 from fastmcmd.predictive.atomless import without_atoms
@@ -302,17 +304,18 @@ def of_normal_difference(
     match kernel:
         case RBF(gamma=float() as gamma):
             # A normal density of precision 2 gamma, convolved with that of the difference.
-            exponent: Array | float = 0.0
-            product: Array | float = 1.0
-            for gap, (one, other) in zip(gaps, stds, strict=True):
-                wider = (1 + 2 * gamma * one**2) + 2 * gamma * other**2
-                share = gap * gap
-                share /= wider
-                exponent, product = exponent + share, product * wider
-            exponent = np.asarray(exponent * -gamma)
-            values = np.exp(exponent, out=exponent)
-            values /= np.sqrt(product)
-            return values
+            means = list(gaps)
+            distances = [_matrix(gap) for gap in means]
+            values = np.empty(distances[0].shape)
+            widers = []
+            for one, other in stds:
+                wider = np.atleast_2d((1 + 2 * gamma * one**2) + 2 * gamma * other**2)
+                if wider.shape not in (values.shape, (len(values), 1)):
+                    wider = np.broadcast_to(wider, values.shape)
+                widers.append(_matrix(wider))
+            if values.size:
+                _core.rbf_of_normals(gamma, distances, widers, values, get_num_threads())
+            return values.reshape(means[0].shape)
         case Laplacian(gamma=float() as gamma):
             out: Array | float = 1.0
             for gap, both in zip(gaps, stds, strict=True):
@@ -323,6 +326,10 @@ def of_normal_difference(
             if not more:
                 return half_lines.matern(nu, length_scale, gap, np.hypot(*both))
     return None
+
+
+def _matrix(a: Array) -> Array:
+    return np.ascontiguousarray(np.atleast_2d(a), dtype=np.float64)
 
 
 def _quantile(level: Array, mean: Array, std: Array) -> Array:

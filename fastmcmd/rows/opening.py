@@ -60,6 +60,8 @@ def open_rows(
     >>> open_rows([1, 2, 3], "x").shape
     (3, 1)
     """
+    if type(value) is np.ndarray:
+        return as_rows(value, name, columns=columns)
     if isinstance(value, Rows):
         _check_shape(value.shape, value._label, columns)
         return value

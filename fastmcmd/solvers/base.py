@@ -114,18 +114,8 @@ def by_diagonal(systems: list[System]) -> list[list[int]]:
     return groups
 
 
-def scaled_norm(
-    residual: NDArray[np.float64], shift: NDArray[np.float64], negligible: float = 0.0
-) -> float:
-    """Return ``||D^(-1/2) R||_2``, or infinity if it overflows.
-
-    If the Frobenius norm, which is no smaller, is at most ``negligible``, that is returned instead: it
-    needs no eigenvalues of R' R.
-    """
-    if negligible:
-        frobenius = float(np.sqrt((np.einsum("ij,ij->i", residual, residual) / shift).sum()))
-        if frobenius <= negligible:
-            return frobenius
+def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
+    """Return ``||D^(-1/2) R||_2``, or infinity if it overflows."""
     gram = inner(scaled(1.0 / shift, residual), residual)
     if not np.isfinite(gram).all():
         return float("inf")

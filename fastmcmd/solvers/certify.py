@@ -13,14 +13,14 @@ distances are computed. The rows with the largest of each quantity are always in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from fastmcmd._base.annotations import Array, DType, HostArray
-from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.tall_skinny import beside, row_squares, scaled
+from fastmcmd.backends.tall_skinny import beside, residual, row_squares, scaled
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows, as_blocks
@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 _TILE = 256  # terms summed one after the other inside a tile
-_ROWS = 4096  # rows of a block of temporary arrays
 
 SAMPLE = 256  # rows drawn
 _CERTAIN = 16  # rows always in the sample: the largest by each guess of the rounding
@@ -57,10 +56,17 @@ def rounding(
 
     Sums are in ``dtype`` within a tile and in float64 over tiles; B is rounded to ``dtype``, too.
     """
-    unit = float(np.finfo(dtype).eps) / 2
+    sizes = np.sqrt(np.einsum("ij,ij->i", value, value)).sum()
+    return _entry_rounding(operator, grid, dtype) * float(sizes)
+
+
+def _entry_rounding(
+    operator: GramOperator, grid: HostArray | Rows | None = None, dtype: DType = EXACT
+) -> float:
+    """Bound the rounding of an entry of K(grid, x) and of its share in sums, ``max |dK_ij|``."""
+    unit = UNIT if dtype == EXACT else float(np.finfo(dtype).eps) / 2
     summation = (_TILE + 4) * unit + len(operator) / _TILE * UNIT
-    entry = operator.rounding(dtype, grid) + operator.largest(grid) * summation
-    return entry * float(np.sqrt(np.einsum("ij,ij->i", value, value)).sum())
+    return operator.rounding(dtype, grid) + operator.largest(grid) * summation
 
 
 def exact(
@@ -69,14 +75,18 @@ def exact(
     """Return solutions with rigorous certificates, and their residuals, by one pass for all systems."""
     images = _split(operator.matmul(beside(values), exact=True), values)
     solutions, residuals = [], []
+    entry = _entry_rounding(operator)
     for system, value, image in zip(systems, values, images, strict=True):
-        residual = _residual(system, value, image)
-        row = rounding(operator, value)
-        # The error of a row of K B is at most `row`; the subtraction rounds its two operands.
-        noise = row * np.sqrt((1.0 / system.shift).sum()) + 2 * UNIT * _operands(system, value)
-        bound = scaled_norm(residual, system.shift, negligible=noise) + noise
-        solutions.append(Solution(value, image, Certificate(bound, row, "rigorous", noise)))
-        residuals.append(residual)
+        missing, sums = residual(system.rhs, system.shift, value, image)
+        row = entry * sums.values
+        # The error of a row of K B is at most `row`; the subtraction of D B from P rounds its two
+        # operands, to which its rounding is relative.
+        noise = row * math.sqrt(sums.shifts) + 2 * UNIT * math.sqrt(sums.operands)
+        # The Frobenius norm is no smaller than the norm, and needs no eigenvalues of R' R.
+        frobenius = math.sqrt(sums.residuals)
+        norm = frobenius if frobenius <= noise else scaled_norm(missing, system.shift)
+        solutions.append(Solution(value, image, Certificate(norm + noise, row, "rigorous", noise)))
+        residuals.append(missing)
     return solutions, residuals
 
 
@@ -103,7 +113,7 @@ def refined(
         of these solutions by the solver's recurrence.
     """
     solutions = []
-    for system, start, residual, correction, recurred_residual in zip(
+    for system, start, missing, correction, recurred_residual in zip(
         systems, base, residuals, corrections, recurred, strict=True
     ):
         noise = start.certificate.rounding  # of the exact residual itself
@@ -113,7 +123,7 @@ def refined(
             + noise
             + row * np.sqrt((1 / system.shift).sum())
         )
-        image = scaled(-system.shift, correction, base=residual)
+        image = scaled(-system.shift, correction, base=missing)
         image += start.image
         image -= recurred_residual
         solutions.append(
@@ -136,7 +146,7 @@ def replaced(operator: GramOperator, systems: list[System], values: list[Array])
     """Return the residuals that one product with tiles of the operator's own precision gives."""
     images = _split(operator.matmul(beside(values)), values)
     return [
-        _residual(system, value, image)
+        residual(system.rhs, system.shift, value, image)[0]
         for system, value, image in zip(systems, values, images, strict=True)
     ]
 
@@ -159,9 +169,9 @@ def sampled(
     for system, value, image, recurred_residual in zip(
         systems, values, images, recurred, strict=True
     ):
-        residual = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
-        residual -= recurred_residual[rows]
-        off = np.einsum("ij,ij->i", residual, residual)
+        change = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
+        change -= recurred_residual[rows]
+        off = np.einsum("ij,ij->i", change, change)
         total = float(np.sqrt(max(0.0, sample.upper(off / system.shift[rows]))))
         fine = rounding(operator, value)
         total += scaled_norm(recurred_residual, system.shift) + fine * np.sqrt(
@@ -170,7 +180,7 @@ def sampled(
         # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
         relative = float((np.sqrt(off) / np.maximum(scale[rows], 1e-300)).max())
         row = SPREAD * relative * float(scale.max()) + fine
-        image_all = _residual(system, value, recurred_residual)
+        image_all = residual(system.rhs, system.shift, value, recurred_residual)[0]
         solutions.append(Solution(value, image_all, Certificate(total, row, "sampled")))
     return solutions
 
@@ -189,24 +199,6 @@ def _rounding_guesses(
         for number in group:
             norm = np.sqrt(np.einsum("ij,ij->i", values[number], values[number]))
             yield (diagonal * norm / max(float(norm.max()), 1e-300)) ** 2 / shift
-
-
-def _residual(system: System, value: Array, image: Array) -> Array:
-    """Return ``P - D value - image`` (n, r)."""
-    out = scaled(-system.shift, value, base=system.rhs)
-    out -= image
-    return out
-
-
-def _operands(system: System, value: Array) -> float:
-    """Return ``||D^(-1/2) (|P| + |D value|)||_F``, to which the rounding of ``P - D value`` is relative."""
-
-    def work(rows: slice) -> float:
-        shift = system.shift[rows, None]
-        size = np.abs(system.rhs[rows]) + np.abs(shift * value[rows])
-        return float((size**2 / shift).sum())
-
-    return float(np.sqrt(sum(over_rows(work, len(value), _ROWS))))
 
 
 def _split(block: Array, parts: list[Array]) -> list[Array]:

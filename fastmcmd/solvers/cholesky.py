@@ -214,10 +214,10 @@ class DirectSolver:
         operator = self.operator
         if operator.dtype != EXACT and not np.isfinite(operator.rounding(operator.dtype)):
             raise NumericalError(too_large_for_float32(operator))
-        need = cholesky_bytes(operator, len(self._factors) + 1)
         fits = factor_fits(operator, operator.budget, len(self._factors) + 1)
         stage = self._factor_stage(shift)
         if not fits and self.cache_dir is None:
+            need = cholesky_bytes(operator, len(self._factors) + 1)
             limit, trouble = "memory_limit", f"leaves {format_bytes(operator.budget)}"
             if operator.backend.on_device:
                 limit, trouble = "device_memory_limit", "is too small for that"
@@ -226,7 +226,7 @@ class DirectSolver:
                 f"{len(operator):,} distinct inputs, and {limit} {trouble}; raise {limit}, name a "
                 "folder on disk for the factor with cache_dir, or use solver='cg'"
             )
-        operator.release()
+        operator.drop_tiles()  # prepared rows stay: the certificate needs them
         try:
             if fits and (stage is None or not _takes_long(operator)):
                 factor: Factor = self._packed(shift, progress)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from fastmcmd.gram.cost import expected_products
+from fastmcmd.gram.cost import FEWEST_PRODUCTS, expected_products
 from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = [
-    "EXACT_COST", "cg_cost", "cholesky_cost", "factor_cost", "factor_work", "low_rank_cost",
+    "EXACT_COST", "LEAST_CG", "cg_cost", "cholesky_cost", "factor_cost", "factor_work", "low_rank_cost",
     "most_landmarks", "preconditioned_cost", "step_cost",
 ]  # fmt: skip
 
@@ -21,6 +21,9 @@ EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
 _LANDMARK, _APPLIED = 1e8, 4e8
 CANDIDATES = 6000  # rows that landmarks of a preconditioner are drawn from
 _OVERHEAD = 2e7  # operations that take as long as Python's overhead of one iteration
+LEAST_CG = (
+    FEWEST_PRODUCTS / 2 * _OVERHEAD
+)  # a lower bound on the cost of CG for any system (`cg_cost`)
 
 
 def step_cost(n: int, columns: int) -> float:

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastmcmd as fm
-from fastmcmd.backends.tall_skinny import beside, inner, row_squares, scaled, times
+from fastmcmd.backends.tall_skinny import (
+    beside,
+    inner,
+    residual,
+    row_squares,
+    scaled,
+    spread,
+    times,
+)
 
 SIZES = st.tuples(
     st.sampled_from([0, 1, 2, 127, 128, 129, 1024, 1025, 2500]),
@@ -53,6 +61,55 @@ def test_as_numpy_has_them(sizes, layout, threads, seed):
         fm.set_num_threads(None)
 
 
+@settings(max_examples=40, deadline=None)
+@given(SIZES, st.sampled_from(["rows", "columns", "part"]), st.integers(1, 4), st.integers(0, 99))
+def test_residuals_and_their_sums(sizes, layout, threads, seed):
+    n, k, _ = sizes
+    rng = np.random.default_rng(seed)
+    rhs, value, image = (block(rng, n, k, layout) for _ in range(3))
+    shift = rng.uniform(0.1, 3.0, n)
+    fm.set_num_threads(threads)
+    try:
+        out, sums = residual(rhs, shift, value, image)
+    finally:
+        fm.set_num_threads(None)
+    product = shift[:, None] * value
+    expected = rhs - product - image
+    close(out, expected, np.abs(rhs) + np.abs(product) + np.abs(image))
+    sizes = (np.abs(rhs) + np.abs(product)) ** 2 / shift[:, None]
+    np.testing.assert_allclose(
+        (sums.shifts, sums.values, sums.operands, sums.residuals),
+        (
+            (1 / shift).sum(),
+            np.linalg.norm(value, axis=1).sum(),
+            sizes.sum(),
+            (expected**2 / shift[:, None]).sum(),
+        ),
+        rtol=1e-11,
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("columns", [1, 40, 700])
+def test_spreading_adds_rows(rng, columns, threads):
+    a, start = rng.normal(size=(30, columns)), rng.normal(size=(11, columns))
+    source, where = rng.integers(0, 30, 90), rng.integers(0, 11, 90)
+    share, out = rng.normal(size=90), start.copy()
+    fm.set_num_threads(threads)
+    spread(a, source, where, share, out)
+    fm.set_num_threads(None)
+    matrix = np.zeros((11, 30))
+    np.add.at(matrix, (where, source), share)
+    np.testing.assert_allclose(out, start + matrix @ a, rtol=1e-12, atol=1e-12)
+
+
+def test_spreading_checks_indices(rng):
+    a, share, inside = rng.normal(size=(3, 2)), np.ones(2), np.array([0, 2])
+    for source, where in ((inside + 1, inside), (inside, inside - 1)):
+        with pytest.raises(ValueError, match="must be rows"):
+            spread(a, source, where, share, np.zeros((3, 2)))
+
+
 def test_results_in_place(rng):
     a, b = rng.normal(size=(3000, 12)), rng.normal(size=(3000, 7))
     square, small, scale = (
@@ -76,7 +133,8 @@ def test_no_bit_depends_on_threads(rng):
     results = []
     for threads in (1, 2, 3, 5):
         fm.set_num_threads(threads)
-        results.append((inner(a, b), times(a, small), scaled(b[:, 0], a)))
+        missing, sums = residual(a, 2 + np.abs(b[:, 0]), a, a)
+        results.append((inner(a, b), times(a, small), scaled(b[:, 0], a), missing, sums.values))
     fm.set_num_threads(None)
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):

@@ -54,3 +54,15 @@ def test_rows_that_differ_only_in_late_columns_are_distinct():
     first, group = distinct_rows(x)
     assert group is None
     assert len(first) == 100
+
+
+def test_rows_in_any_layout_have_the_same_hashes():
+    x = np.random.default_rng(0).integers(0, 3, (50, 3)).astype(np.float64)
+    bytes_of_x = np.zeros(x.nbytes + 1, np.uint8)
+    unaligned = bytes_of_x[1:].view(np.float64).reshape(x.shape)
+    unaligned[:] = x
+    wide = np.zeros((50, 5))
+    wide[:, 1:4] = x
+    for same in (np.asfortranarray(x), unaligned, wide[:, 1:4], x[::-1][::-1]):
+        for ours, expected in zip(distinct_rows(same), distinct_rows(x), strict=True):
+            np.testing.assert_array_equal(ours, expected)

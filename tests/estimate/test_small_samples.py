@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
+from fastmcmd.backends import get_backend
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.solvers import System, certify
 from fastmcmd.solvers.base import scaled_norm
 
 X_KERNEL, Y_KERNEL, LAM = fm.RBF(0.25), 0.5 * fm.RBF(0.5) + 0.5 * fm.RBF(2.0), 0.1
@@ -96,14 +99,19 @@ def test_values_do_not_depend_on_threads():
     np.testing.assert_array_equal(*values)
 
 
-def test_a_negligible_norm_is_an_upper_bound():
+@pytest.mark.parametrize("size", [1e-18, 1e-3])
+def test_the_certificate_is_at_least_the_scaled_residual(size):
+    """Also if it is that of the Frobenius norm, which takes the place of a norm below the rounding."""
     rng = np.random.default_rng(0)
-    residual, shift = 1e-12 * rng.normal(size=(40, 7)), rng.uniform(1, 5, 40)
-    exact = scaled_norm(residual, shift)
-    np.testing.assert_allclose(exact, np.linalg.norm(residual / np.sqrt(shift)[:, None], 2))
-    bound = scaled_norm(residual, shift, negligible=1e-9)
-    np.testing.assert_allclose(bound, np.linalg.norm(residual / np.sqrt(shift)[:, None]))
-    assert scaled_norm(residual, shift, negligible=bound / 2) == exact
+    x, shift, rhs = rng.normal(size=(40, 2)), rng.uniform(1, 5, 40), rng.normal(size=(40, 7))
+    operator = GramOperator(get_backend("auto", fm.RBF(0.5)), fm.RBF(0.5), x, EXACT, 10**8)
+    matrix = fm.RBF(0.5)(x) + np.diag(shift)
+    value = np.linalg.solve(matrix, rhs) + size * rng.normal(size=rhs.shape)
+    (solution,), (residual,) = certify.exact(operator, [System(rhs, shift)], [value])
+    exact = scaled_norm(rhs - matrix @ value, shift)
+    certificate = solution.certificate
+    assert exact <= certificate.residual <= exact + 3 * certificate.rounding
+    np.testing.assert_allclose(residual, rhs - matrix @ value, atol=1e-14)
 
 
 @pytest.mark.parametrize("spread", [False, True], ids=["draw", "gaussian"])

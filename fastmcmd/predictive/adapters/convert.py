@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.checks import all_finite, as_array
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.adapters.by_package import unwrap
@@ -96,6 +97,8 @@ def as_predictive(
 
 
 def _convert(value: object, n: int, columns: int, name: str, y: ArrayLike | None) -> Predictive:
+    if type(value) is np.ndarray:
+        return _from_draws(value, columns, name, y)
     value = unwrap(value, name)
     if isinstance(value, Predictive):
         return value
@@ -130,14 +133,10 @@ def _gaussian(mean: Any, std: Any, n: int) -> Gaussian:
 
 
 def _from_draws(value: object, columns: int, name: str, y: ArrayLike | None) -> Draws:
-    from fastmcmd._base.checks import as_array
-
     if columns == 1:
         check_column_names(value, name)
     array = as_array(value, name)
-    with np.errstate(over="ignore", invalid="ignore"):
-        usual = bool(np.isfinite(array.sum()))  # faster; finite draws may overflow, too
-    if not usual and not np.isfinite(array).all():
+    if not all_finite(array):
         problem = "NaN" if np.isnan(array).any() else "infinity"
         raise ValueError(f"{name} holds {problem}; remove such rows first")
     if array.ndim not in (1, 2, 3) or 0 in array.shape:

@@ -1,0 +1,74 @@
+// Loops over the bits of numbers: hashes of rows (equal rows have equal hashes), and finite values.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "products.h"
+
+namespace fastmcmd {
+
+// The bits of a number, with -0.0 replaced by 0.0.
+inline uint64_t bits_of(float value) {
+  const float clean = value + 0.0f;
+  uint32_t bits;
+  std::memcpy(&bits, &clean, sizeof bits);
+  return bits;
+}
+inline uint64_t bits_of(double value) {
+  const double clean = value + 0.0;
+  uint64_t bits;
+  std::memcpy(&bits, &clean, sizeof bits);
+  return bits;
+}
+
+// out (n) = hashes of the first d coordinates of rows that lie ld apart; factors (d) are odd. One
+// coordinate is its own hash.
+template <class T>
+void row_hashes(const T* x, index_t n, index_t d, index_t ld, const uint64_t* factors,
+                uint64_t* out, const execution& how) {
+  constexpr index_t together = 4096;  // rows
+  const execution run = with_threads(how, 8 * area(n, d), divide_up(n, together));
+  parallel_for(divide_up(n, together), run, [&](index_t task, int, const loop_control&) {
+    const block_range rows(task, together, n);
+    for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
+      const T* row = x + i * ld;
+      if (d == 1) {
+        out[i] = bits_of(row[0]);
+        continue;
+      }
+      uint64_t sum = 0;
+      for (index_t c = 0; c < d; ++c) {
+        uint64_t bits = bits_of(row[c]);
+        bits ^= bits >> 15;  // low mantissa bits of round numbers are zero: spread them
+        bits *= factors[c];
+        bits ^= bits >> 29;
+        sum += bits * factors[d - 1 - c];
+      }
+      out[i] = sum;
+    }
+  });
+}
+
+// Whether all n numbers are finite: NaN and infinity have all bits of the exponent set. Integers may be
+// compared in any order, so the compiler makes vectors of them.
+template <class T>
+bool all_finite(const T* x, index_t n) {
+  using bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr bits exponent = sizeof(T) == 4 ? bits(0x7f800000) : bits(0x7ff0000000000000);
+  constexpr index_t together = 1024;
+  for (index_t start = 0; start < n; start += together) {
+    const index_t stop = std::min(n, start + together);
+    bits bad = 0;
+    for (index_t i = start; i < stop; ++i) {
+      bits one;
+      std::memcpy(&one, x + i, sizeof one);
+      bad |= (one & exponent) == exponent ? bits(1) : bits(0);
+    }
+    if (bad) return false;
+  }
+  return true;
+}
+
+}  // namespace fastmcmd

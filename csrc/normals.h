@@ -1,0 +1,62 @@
+// Expectations of kernels of normally distributed differences.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "products.h"
+
+namespace fastmcmd {
+
+// A component of differences (n, m): their means, and 1 + 2 gamma times their variances, which may be the
+// same in each row (`width` 1).
+struct normal_component {
+  const double* gap;
+  const double* wider;
+  index_t width;
+};
+
+// out (n, m) = E exp(-gamma |D|^2) = exp(-gamma sum_c gap_c^2 / wider_c) / sqrt(prod_c wider_c).
+inline void rbf_of_normals(const kernel_table<double>& table, double gamma,
+                           const std::vector<normal_component>& components, index_t n, index_t m,
+                           double* out, const execution& how) {
+  constexpr index_t together = 512;  // columns
+  const index_t chunks = divide_up(m, together), rows = std::max<index_t>(1, together / m);
+  const index_t tasks = divide_up(n, rows) * chunks;
+  const double operations = area(n, m) * (30.0 + 10.0 * static_cast<double>(components.size()));
+  parallel_for(tasks, with_threads(how, operations, tasks), [&](index_t task, int, const loop_control&) {
+    double exponents[together], products[together];
+    const block_range some(task / chunks, rows, n), cols(task % chunks, together, m);
+    for (index_t i = some.start; i < some.start + some.count; ++i) {
+      std::fill_n(exponents, cols.count, 0.0);
+      double common = 1;  // product of what is the same in the whole row
+      bool varies = false;
+      for (const normal_component& c : components) {
+        const double* gap = c.gap + i * m + cols.start;
+        if (c.width == 1) {
+          const double wider = c.wider[i];
+          common *= wider;
+          for (index_t j = 0; j < cols.count; ++j) exponents[j] += gap[j] * gap[j] / wider;
+          continue;
+        }
+        const double* wider = c.wider + i * m + cols.start;
+        for (index_t j = 0; j < cols.count; ++j) {
+          exponents[j] += gap[j] * gap[j] / wider[j];
+          products[j] = varies ? products[j] * wider[j] : wider[j];
+        }
+        varies = true;
+      }
+      for (index_t j = 0; j < cols.count; ++j) exponents[j] *= -gamma;
+      double* to = out + i * m + cols.start;
+      table.exp(cols.count, exponents, to);
+      if (varies) {
+        for (index_t j = 0; j < cols.count; ++j) to[j] /= std::sqrt(common * products[j]);
+      } else {
+        const double root = std::sqrt(common);
+        for (index_t j = 0; j < cols.count; ++j) to[j] /= root;
+      }
+    }
+  });
+}
+
+}  // namespace fastmcmd
