@@ -257,11 +257,11 @@ def tall_skinny_spread(
     """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i; a is (n, k), out (u, k)."""
 
 def row_hashes(
-    x: NDArray[Any], factors: NDArray[np.uint64], out: NDArray[np.uint64], threads: int
+    x: _F32 | _F64, factors: NDArray[np.uint64], out: NDArray[np.uint64], threads: int
 ) -> None:
     """Write a 64-bit hash of each row of x (n, d) into out (n,); factors (d,) are odd."""
 
-def all_finite(x: NDArray[Any]) -> bool:
+def all_finite(x: _F32 | _F64) -> bool:
     """Tell whether x, float32 or float64 of any shape, has neither NaN nor infinity."""
 
 def rbf_of_normals(

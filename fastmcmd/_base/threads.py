@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from functools import lru_cache
-from typing import Any
 
 from fastmcmd._base import cgroups
 
@@ -16,9 +15,6 @@ __all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
 _SECONDS = 0.1  # for which the number of processors is valid
 _last = -math.inf, 1  # the time at which it was read, and the number
 _thread_count: int | None = None
-# The dictionary behind `os.environ`: without the setting, `os.environ.get` raises and catches an error.
-_VARIABLES: Any = getattr(os.environ, "_data", os.environ)
-_SETTING: Any = getattr(os.environ, "encodekey", str)("OMP_NUM_THREADS")
 _THREAD = threading.local()
 
 
@@ -38,8 +34,8 @@ def get_num_threads() -> int:
         return 1
     if _thread_count is not None:
         return _thread_count
-    setting = _VARIABLES.get(_SETTING)
-    count = _whole_number(os.fsdecode(setting)) if setting else 0
+    setting = os.environ.get("OMP_NUM_THREADS")
+    count = _whole_number(setting) if setting else 0
     if count:
         return count
     at, count = _last

@@ -195,7 +195,7 @@ _Group = dict[int, tuple[Sample, MeanFeatures]]
 class _Step(Protocol):
     """Some models with the same form: `fit` solves their problems, one after the other."""
 
-    def problems(self) -> Iterator[tuple[AnySolver[Any, Any, Any], Any, Any]]:
+    def problems(self) -> Iterator[tuple[AnySolver[Any, Any, Any], object, object]]:
         """Yield each problem with its solver and the place where that saves its state."""
 
     def add(self, result: Any) -> None:

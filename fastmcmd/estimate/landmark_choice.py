@@ -25,6 +25,7 @@ from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
+from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.residual_sample import LEAST_DRAWS
 
 __all__ = [
@@ -163,22 +164,39 @@ class CandidateProblem:
         image = times(search.columns.T, weights)
         norms = problem.norms(self._rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
-        here = ResidualRows(search.rows, self._rhs, search.weight)
-        columns, residual_diagonal = search.columns, search.residual_diagonal
-        if self._residual_rows is not None:
-            here = self._residual_rows
-            columns, residual_diagonal = search.features_of(here.x)
-            image = times(columns.T, weights)
-            norms = problem.norms(here.rhs - image)
-        total, share = float(here.weight.sum()), len(here.x) / self._n
-        coefficients = problem.coefficients(image, here.rhs, here.weight, total)
-        sample = problem.sample(features, residual_diagonal, here.weight, norms, LEAST_DRAWS)
+        largest = sums.max_residual_diagonal
+        if self._residual_rows is None:
+            every = ResidualRows(search.rows, self._rhs, search.weight)
+            at = every, search.columns, search.residual_diagonal
+        else:
+            at = self._residual_rows, *search.features_of(self._residual_rows.x)
+            largest = max(largest, float(at[2].max()))
+        return problem.errors(self._certified(features, solutions, *at), largest)
+
+    def _certified(
+        self,
+        features: KernelFeatures,
+        solutions: list[LowRankSolution],
+        at: ResidualRows,
+        columns: Array,
+        residual_diagonal: Array,
+    ) -> list[LowRankSolution]:
+        """Return the solutions with the sampled certificates that all rows would give them.
+
+        ``columns`` (r, h) are the features of the rows ``at`` which residuals are measured.
+        """
+        problem = self.problem
+        total, share = float(at.weight.sum()), len(at.x) / self._n
+        image = times(columns.T, np.hstack([solution.weights for solution in solutions]))
+        coefficients = problem.coefficients(image, at.rhs, at.weight, total)
+        norms = problem.norms(at.rhs - image)
+        sample = problem.sample(features, residual_diagonal, at.weight, norms, LEAST_DRAWS)
         # Among all rows, each coefficient is smaller by the share of these rows.
         sample.account(slice(0, len(image)), coefficients * share)
         rows = sample.rows
         own_terms = residual_diagonal[rows, None] * coefficients[rows]
         halves = [
-            self._residual(here.x, columns, rows, half, coefficients)
+            self._residual(at.x, columns, rows, half, coefficients)
             + own_terms * (rows % 2 == half)[:, None]
             for half in (0, 1)
         ]
@@ -190,9 +208,7 @@ class CandidateProblem:
             common = min(max(common, 0.0), size)
             residual[:, part] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
         residual -= own_terms * share
-        certified = problem.certified(sample, residual, solutions, total)
-        largest = max(sums.max_residual_diagonal, float(residual_diagonal.max()))
-        return problem.errors(certified, largest)
+        return problem.certified(sample, residual, solutions, total)
 
     def _residual(
         self, x: HostArray, columns: Array, rows: Index, half: int, coefficients: Array

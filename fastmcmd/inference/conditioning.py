@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -24,7 +22,7 @@ def with_columns_of_labels(
 
     One column for each label: no two groups are nearer to each other than to the others.
     """
-    names = None if isinstance(condition_on, str) else as_names(cast(Any, condition_on))
+    names = None if isinstance(condition_on, str) else as_names(condition_on)
     if names is None:
         return condition_on, at
     missing = [row for row, name in enumerate(names) if name is None]
