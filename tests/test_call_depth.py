@@ -58,6 +58,7 @@ PRECONDITIONED = {"solver": "cg", "x_kernel": NARROW, "lam": 1e-5, "y_kernel": S
 LOW_RANK = {"solver": "lowrank", "x_kernel": SMOOTH, "tol": 1e-3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "options"),
     [

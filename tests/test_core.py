@@ -538,6 +538,7 @@ def test_interrupt_stops_a_long_product():
         assert process.wait(10) == 0
 
 
+@pytest.mark.slow
 def test_products_after_a_fork():
     code = """
         import os

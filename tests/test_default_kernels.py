@@ -212,6 +212,7 @@ def test_rows_of_weight_zero_do_not_count(rng):
     assert default_kernels_of(wild, y, weights=weights) == default_kernels_of(x[:200], y[:200])
 
 
+@pytest.mark.slow
 def test_every_function_takes_the_names(rng):
     """None is "auto", and the published kernels have a name."""
     x, y = problem(rng, 160, 2)

@@ -204,6 +204,7 @@ def test_inclusion_probabilities(density, part):
         assert (density[~free] * ratio[0] >= 1 - 1e-6).all()  # certain only where needed
 
 
+@pytest.mark.slow
 def test_systematic_draws_have_their_probabilities(rng):
     chance = subsample.inclusion(rng.exponential(size=40), 12)
     assert (chance == 1).any()

@@ -259,6 +259,7 @@ def test_no_other_cached_property_is_used():
             assert "functools import cached_property" not in path.read_text(encoding="utf-8"), path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_while_another_thread_computes():
     code = """

@@ -94,6 +94,7 @@ def test_the_cause_of_a_large_bound_is_named_and_saved(tmp_path, rng):
     assert fm.cce(x, y, fm.Gaussian(x[:, 0], 1.0), **options).info.cause is None
 
 
+@pytest.mark.slow
 def test_save_refuses_what_cannot_be_saved(tmp_path, data):
     x, y, prediction = data
     with pytest.raises(ValueError, match="not fitted"):

@@ -110,6 +110,7 @@ def nearly_equal(n, d, *, tiny):
     return x, y, other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "cg", "cholesky", "lowrank"])
 @pytest.mark.parametrize("d", [1, 40])
 @pytest.mark.parametrize("lam_prime", [None, 0.03])
@@ -283,6 +284,7 @@ def test_rules_for_gamma_know_underflow_from_equal_rows():
         resolve_gamma("median", x * 1e-200, "euclidean")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0.0, 100.0, 1e4, 1e8])
 @pytest.mark.parametrize("solver", ["auto", "lowrank"])
 def test_vector_outputs_on_a_curve_far_from_the_origin(offset, solver):
@@ -357,6 +359,7 @@ def test_a_function_that_is_a_kernel_is_taken():
         np.testing.assert_allclose(matrix, fm.Polynomial(2, 1.0, 0.0)(x * scale) + 1, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_negative_pivot_of_a_function_says_so(monkeypatch):
     """The factorisation shows what no drawn pair does."""
     monkeypatch.setattr(fm.CustomKernel, "examine", lambda *_: None)

@@ -119,6 +119,7 @@ def upward_imports(module: str) -> list[str]:
     return [f"fastmcmd.{module} imports fastmcmd.{target}" for target in targets]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({layer(module) for module in MODULES} - {"", "__main__"}))
 def test_imports_point_downwards(name):
     """The modules of a folder import from their own layer, or from layers further up in the table."""

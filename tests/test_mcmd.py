@@ -288,6 +288,7 @@ def test_float32_is_refined_where_one_run_is_not_enough(rng):
     assert np.abs(result.values - exact.values).max() <= result.error_bound + exact.error_bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cg", "auto"])
 def test_what_rounding_alone_exceeds_is_not_tried(rng, solver):
     """No solver is certified below the rounding of a certificate: the run ends, with a note."""
@@ -319,6 +320,7 @@ def test_float32_is_refined_below_its_own_rounding(rng):
     assert (np.abs(result.values - exact.values) <= result.error_bounds + exact.error_bounds).all()
 
 
+@pytest.mark.slow
 def test_sampled_certificate_holds(rng):
     """With rows drawn at random, the bound is an estimate; it must not be below the error."""
     x = rng.normal(size=(3000, 60)).astype(np.float32)
@@ -331,6 +333,7 @@ def test_sampled_certificate_holds(rng):
     assert (np.abs(result.values - exact.values) <= result.error_bounds + exact.error_bound).all()
 
 
+@pytest.mark.slow
 def test_custom_kernel(rng):
     def rational_quadratic(a, b):
         s = 0.0

@@ -70,6 +70,7 @@ def names(sdist) -> set[str]:
         return {one.name.partition("/")[2] for one in archive.getmembers() if one.isfile()}
 
 
+@pytest.mark.slow
 def test_sdist_is_named_after_the_version(sdist):
     assert sdist.name == f"fastmcmd-{fm.__version__}.tar.gz"
 

@@ -122,6 +122,7 @@ def test_the_probability_of_the_second_class_is_no_draw(data):
     assert "no spread" in repr(fm.congruence_test(x, y, mean))
 
 
+@pytest.mark.slow
 def test_draws_and_models_are_left_alone(rng):
     """No error and no note on 160 legitimate inputs: right and wrong models, all kinds of draws."""
     for trial in range(40):

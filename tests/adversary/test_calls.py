@@ -23,6 +23,7 @@ def entries():
     return call_entries.entries(plots=False)
 
 
+@pytest.mark.slow
 def test_every_public_function_is_called():
     pytest.importorskip("matplotlib")
     assert call_entries.unlisted(set(call_entries.entries())) == []

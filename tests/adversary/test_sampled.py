@@ -27,6 +27,7 @@ def test_points_beside_a_cluster_with_a_landmark(seed):
     assert outcome.ratio <= 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [14, 32, 37, 45])
 def test_nearly_dependent_landmarks_beside_a_distant_row(order):
     """Rounding reproduced a row far from all landmarks, by coefficients of 1e8: 8.6 times the bound.

@@ -197,6 +197,7 @@ def check_operations(backend, kernel, n, m, d, k, dtype, seed=0):
         np.testing.assert_array_equal(before, now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_operations(name, dtype, kernel):
     check_operations(BACKENDS[name](tile=32), kernel, 75, 50, 3, 5, dtype)
@@ -208,6 +209,7 @@ def test_operations_with_a_function(name, dtype, kernel):
     check_operations(BACKENDS[name](tile=32), kernel, 75, 50, 3, 5, dtype)
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 140),
     m=st.integers(1, 70),
@@ -438,6 +440,7 @@ def test_a_function_that_is_compiled_already(dtype):
     check_operations(NumbaBackend(tile=32), kernel, 40, 20, 2, 2, dtype)
 
 
+@pytest.mark.slow
 def test_rows_that_must_not_be_written():
     x = np.arange(6.0).reshape(3, 2)
     x.flags.writeable = False

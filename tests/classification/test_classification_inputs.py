@@ -289,6 +289,7 @@ def test_inputs_are_not_changed(rng):
         np.testing.assert_array_equal(now, before)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 40),

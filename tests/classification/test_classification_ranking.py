@@ -99,6 +99,7 @@ def test_classes_without_rows():
     assert c.evaluate(y, p).auroc_classes == 2
 
 
+@pytest.mark.slow
 @given(PROBLEMS, st.integers(0, 100), st.booleans())
 def test_ood_auroc_is_that_of_scikit_learn(data, seed, tied):
     _, p_in, w_in = data

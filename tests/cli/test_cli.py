@@ -364,6 +364,7 @@ def test_compare_and_report(table, tmp_path):
         assert "NAME=SPEC" in process.stderr
 
 
+@pytest.mark.slow
 def test_groups_intervals_and_report(table, tmp_path):
     pytest.importorskip("matplotlib")
     report = tmp_path / "r.html"
@@ -377,6 +378,7 @@ def test_groups_intervals_and_report(table, tmp_path):
     assert "Evaluation of t.npz" in report.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_plan(table):
     process = run_cli("plan", "--shape", "100000,512", "--memory-limit", "2GB")
     assert process.returncode == 0, process.stderr
@@ -451,6 +453,7 @@ def test_demo_without_matplotlib(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_import_is_quick_and_light():
     """``import fastmcmd`` loads nothing optional or heavy, and evaluations load little."""
     code = (
@@ -519,6 +522,7 @@ def test_a_process_on_a_terminal(groups):
     assert numbers_in(plain) <= words_on(text)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", list(RICH))
 def test_tables_on_a_terminal(groups, monkeypatch, command):
     """Output is styled if rich is installed; each word of the plain table is there at any width."""

@@ -191,6 +191,7 @@ def test_columns_of_any_name(tmp_path, capsys):
     assert "'a_0', which exists already" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_data_command_no_terminal(tmp_path, capsys):
     """Group labels, names and cells print terminal escapes visibly instead of obeying them."""
     path, report = tmp_path / "d.csv", tmp_path / "r.html"

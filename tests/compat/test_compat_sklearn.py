@@ -233,6 +233,7 @@ def test_distributions_of_other_libraries(data):
     assert crps(model, X, y) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_ngboost(data):
     ngboost = pytest.importorskip("ngboost")
     X, y = data
@@ -363,6 +364,7 @@ def _checks():
         yield pytest.param(estimator, check, id=f"{name}-{number}", marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))
 def test_conventions_of_estimators(estimator, check):

@@ -64,6 +64,7 @@ def test_normal_is_gaussian(data):
     assert broadcast.std.tolist() == [2.0] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "ours"),
     [
@@ -122,6 +123,7 @@ def test_mixtures_of_what_their_parts_are(data):
     np.testing.assert_allclose(even.mean, mean + 1.5)
 
 
+@pytest.mark.slow
 def test_the_whole_package_takes_what_comes_out(data):
     y, _, mean, std = data
     laplace = from_skpro(dists.Laplace(mean[:, None], std[:, None]))

@@ -318,6 +318,7 @@ def test_curves_are_drawn(data, axes, name, options, fields):
     assert [one.get_text() for one in ax.get_legend().get_texts()] == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_accuracy_above_confidence_is_drawn(labelled, axes):
     logits, y = labelled
     for taus in ([0.9, 0.0, 0.5], [0.4]):

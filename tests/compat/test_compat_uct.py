@@ -97,6 +97,7 @@ def test_marpd_of_zeros_is_zero():
     assert ours.prediction_error_metrics([0.0, 1.0], [0.0, 3.0])["marpd"] == 50.0
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10_000),
     scaled=st.booleans(),

@@ -66,6 +66,7 @@ def numbers(ax):
     return [line.get_xydata() for line in ax.lines if line.get_label()[:1] != "_"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLOTS)
 def test_pictures_show_the_numbers_of_the_original(name):
     np.random.seed(0)  # noqa: NPY002
@@ -118,6 +119,7 @@ def test_the_sharpness_of_equal_deviations_is_drawn(std):
     assert bars[0].get_x() <= std[0] <= std[1] <= bars[-1].get_x() + bars[-1].get_width()
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="n_subset is 3; an integer in"):
         ours.plot_sharpness([1.0, 2.0], n_subset=3)
@@ -138,6 +140,7 @@ def test_deviations_that_agree(std):
     assert sum(bar.get_height() > 0 for bar in bars) == 1
 
 
+@pytest.mark.slow
 def test_their_quick_start_runs(tmp_path, monkeypatch, capsys):
     """The documented example and that of the pictures run with one import changed."""
     monkeypatch.chdir(tmp_path)

@@ -72,6 +72,7 @@ def test_products_within_a_budget(budget, dtype):
     assert device.held < 1000  # the parameters of the programs
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 400),
     m=st.integers(1, 200),
@@ -120,6 +121,7 @@ def test_right_hand_sides_that_do_not_fit_come_in_parts():
     assert backend.devices[0].peak <= 400_000
 
 
+@pytest.mark.slow
 def test_tiles_shrink_where_the_device_has_less_than_the_budget():
     """Other programs use the device: it rejects the first tiles, and smaller ones fit."""
     backend = backend_of(10**8, tile=2048)

@@ -121,6 +121,7 @@ def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
             del points
 
 
+@pytest.mark.slow
 def test_rows_that_are_used_again_are_copied_once(make):
     x, y, _ = unit_inputs(700)
     device = make(10**8)
@@ -157,6 +158,7 @@ def test_certified_on_a_device(cupy_backend, solver, columns):
     assert cupy_backend(40_000_000).peak <= 40_100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cg", "cholesky", "lowrank"])
 def test_two_devices(cupy_backend, solver):
     if cuda.cuda_device_count()[0] < 2:
@@ -172,6 +174,7 @@ def test_two_devices(cupy_backend, solver):
     )
 
 
+@pytest.mark.slow
 def test_weights_and_the_bootstrap(cupy_backend):
     x, y, draws = unit_inputs(500, 3)
     weights = np.random.default_rng(1).integers(0, 3, 500)
@@ -336,6 +339,7 @@ def test_products_and_solutions_of_parts(gpu, dtype):
         np.testing.assert_allclose(gpu.download(where), expected, atol=unit)
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_used_up(gpu):
     held_bytes = gpu.held
     resident = gpu.empty((1_000_000,), np.float64)

@@ -402,12 +402,14 @@ def same(one, other):
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_work_as_late_as_may_be_gives_the_same_bits(play, at_once, tmp_path, case):
     results, _ = case(play("late"), tmp_path)
     assert same(results, at_once[case])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @given(SEEDS)
 @settings(max_examples=3)
@@ -503,6 +505,7 @@ def gpus(play, request):
     return [cuda.CudaDevice(index, 10**6) for index in range(2)]
 
 
+@pytest.mark.slow
 def test_memory_that_another_limit_left_is_given_back(play, monkeypatch):
     """Each limit has its own pool, which did not release free memory; the next call did not fit."""
     module = fake_cupy.module(memory=10**6)
@@ -521,6 +524,7 @@ def test_memory_that_another_limit_left_is_given_back(play, monkeypatch):
     forget()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["late", "random"])
 def test_small_arrays_that_live_long_do_not_cut_large_pieces(play, mode):
     play(mode, 5)
@@ -536,6 +540,7 @@ def test_small_arrays_that_live_long_do_not_cut_large_pieces(play, mode):
     assert [gpu.download(part)[0] for part in small] == list(range(20))
 
 
+@pytest.mark.slow
 def test_pieces_of_many_sizes_are_given_back(play):
     play("eager")
     gpu = cuda.CudaDevice(0, 10**8)

@@ -228,6 +228,7 @@ def test_bootstrap_samples_are_the_numbers_of_rows_counted_again(data, weighted)
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_intervals_of_blocks_hold_the_truth():
     """Run an excerpt of tests/simulations/interval_coverage.py --blocks with a fixed seed."""
     program = Path(__file__).parents[1] / "simulations" / "interval_coverage.py"
@@ -366,6 +367,7 @@ def test_a_test_of_other_rows_than_those_evaluated_is_refused(data):
         fm.evaluate(*arguments, test=True)
 
 
+@pytest.mark.slow
 def test_the_exact_test_takes_weights(data):
     """An error about truth values was raised; `evaluate` tested the rows without weights."""
     data.weights[data.x[:, 0] > 0] = 0.0
@@ -404,6 +406,7 @@ def test_predictions_that_are_tuples_or_in_memory(data):
         fm.evaluate(y, fm.Gaussian(data.mean, 0.5))
 
 
+@pytest.mark.slow
 def test_evaluate_of_vectors(data):
     y = np.stack([data.y, data.x[:, 1]], axis=1)
     draws = y[:, None, :] + np.random.default_rng(3).normal(size=(len(y), 5, 2))
@@ -437,6 +440,7 @@ def test_evaluate_leaves_rows_with_nan_out(data):
     assert np.isnan(spread["crps"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_compare_has_the_intervals_of_rows_in_memory(data, weighted):
     """The intervals agree too: those of the mean squared CCE, and the model confidence set."""
@@ -609,6 +613,7 @@ def test_heavy_tails_in_blocks_have_no_interval_of_the_log_score():
         fm.compare(of_blocks, blocks[1]).confidence_set("nll")
 
 
+@pytest.mark.slow
 def test_plots_and_pages_show_the_curves_of_blocks(data, tmp_path):
     pytest.importorskip("matplotlib")
     mean = data.blocks("mean")
@@ -718,6 +723,7 @@ def test_exact_test_is_that_of_the_accumulator_and_holds_its_level():
     assert accepted <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 150), max_size=8),
@@ -749,6 +755,7 @@ def test_any_split_gives_the_same_sums(cuts, other_cuts, seed):
     assert one.estimate.value == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(order=st.permutations(range(6)), seed=st.integers(0, 100))
 def test_sums_of_blocks_add_in_any_order_and_grouping(order, seed):
@@ -913,6 +920,7 @@ def test_files_of_another_call_are_refused(data, tmp_path):
         values[1].to_parquet(tmp_path / "cce")
 
 
+@pytest.mark.slow
 def test_frames_of_the_same_files_have_the_same_identity(tmp_path):
     """Names are stable across processes, where Dask uses others: checkpoints resume there."""
     pandas = pytest.importorskip("pandas")
@@ -1055,6 +1063,7 @@ def test_sums_of_spark_partitions_merge(data):
     assert names["total"](parts).value == pytest.approx(in_memory.compute().value, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_dask_is_not_imported_for_arrays_in_memory():
     import subprocess
     import sys

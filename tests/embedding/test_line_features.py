@@ -185,6 +185,7 @@ def test_quantiles_beyond_float64_have_no_panels():
         assert line_features(KERNEL, np.array([0.0]), prediction, 1e-6) is None
 
 
+@pytest.mark.slow
 def test_fits_are_saved_and_have_witnesses(rng, tmp_path):
     n = 40
     x = rng.uniform(-1, 1, (n, 1))

@@ -31,6 +31,7 @@ def problem(kind, seed=0):
     return x, y, draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "kernel"),
     [

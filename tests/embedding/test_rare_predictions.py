@@ -47,6 +47,7 @@ def assert_bounded(result, truth):
     assert (error <= result.error_bounds + ROUNDING).all(), (error.max(), result.error_bound)
 
 
+@pytest.mark.slow
 def test_a_plane_with_a_few_wrong_rows():
     n = 1000
     r = np.random.default_rng(0)

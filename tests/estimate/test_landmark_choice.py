@@ -7,6 +7,7 @@ import fastmcmd as fm
 from fastmcmd.estimate import landmark_choice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_predicted_error_is_that_of_all_rows(seed, monkeypatch):
     predicted = []

@@ -82,6 +82,7 @@ def test_a_refusal_comes_before_anything_is_allocated(solver, draws):
     assert peak < 6_000_000  # less than the 8 MB of blocks that any call needs
 
 
+@pytest.mark.slow
 def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
     rng, n = np.random.default_rng(1), 30000
     x = rng.normal(size=(n, 2))
@@ -95,6 +96,7 @@ def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
         fm.cce(x, y, y + 0.1, solver="cg", **options)
 
 
+@pytest.mark.slow
 def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatch):
     """All features of 3,000 rows with many draws exceed the limit; blocks of them fit."""
     rng, n = np.random.default_rng(1), 3000

@@ -37,6 +37,7 @@ def test_isolated_gross_failures_are_seen_by_landmarks(seed, certificate):
     assert result.info.landmarks < 300  # the rare rows become landmarks before the bulk does
 
 
+@pytest.mark.slow
 def test_a_heavy_row_of_cg_is_in_the_sample():
     """A weight of 1e6 left an error of 1.1e-6 and a bound of 7e-7."""
     rng, n = np.random.default_rng(3), 3000
@@ -73,6 +74,7 @@ def test_few_rows_far_from_the_origin_are_in_the_sample():
     assert np.all(np.abs(result.values - exact.values) <= result.error_bounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_random_rare_rows(seed):
     """Run a small part of ``tests/adversary/sampled.py``; docs/theory.md has the rate it measures."""

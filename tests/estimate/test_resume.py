@@ -53,6 +53,7 @@ def saved_each_time(monkeypatch):
     monkeypatch.setattr("fastmcmd.solvers.costs._APPLIED", 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_stopped_again_and_again(case, tmp_path, monkeypatch):
     path = tmp_path / "run.ckpt"

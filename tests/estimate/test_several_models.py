@@ -262,6 +262,7 @@ def test_dense_and_feature_forms_side_by_side(rng):
         np.testing.assert_allclose(estimators[name].result_.values, exact, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_small_regulariser_shares_a_preconditioner(rng):
     n = 2500
     x = rng.uniform(-2, 2, (n, 2))

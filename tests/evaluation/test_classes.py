@@ -236,6 +236,7 @@ def test_numbers_that_are_no_class_are_refused_everywhere(rng):
             function(x, labels, prediction)
 
 
+@pytest.mark.slow
 def test_names_are_outcomes_of_verdict_diagnosis_and_selection(rng):
     x, y, p = sample(rng)
     names, wrong = np.array(NAMES)[y], fm.Categorical(np.roll(p, 1, axis=0), classes=NAMES)

@@ -80,6 +80,7 @@ def test_sentences(evaluations, records, sentence):
     assert comparison_sentence(evaluations, pairs, 0.05) == sentence
 
 
+@pytest.mark.slow
 def test_a_comparison_and_its_report_begin_with_the_sentence(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.normal(size=200)
@@ -130,6 +131,7 @@ def test_groups_are_labels_of_rows(by):
         fm.evaluate(np.zeros(50), fm.Gaussian(np.zeros(50), 1.0), by=by)
 
 
+@pytest.mark.slow
 def test_a_comparison_by_groups_tests_its_models_by_groups():
     """A right model of dependent rows was called wrong beyond chance (p = 0.005) in the first line."""
     rng = np.random.default_rng(0)

@@ -260,6 +260,7 @@ def test_a_prediction_that_remembers(rng):
     )
 
 
+@pytest.mark.slow
 def test_comparison(gaussian):
     x, y, prediction = gaussian
     wide = fm.Gaussian(prediction.mean, 3 * prediction.std)
@@ -298,6 +299,7 @@ def _same_numbers(evaluation, alone, tol=4e-6):
             np.testing.assert_allclose([one.low, one.high], [other.low, other.high], atol=tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_x", [True, False])
 @pytest.mark.parametrize("nan_policy", ["raise", "omit", "propagate"])
 def test_models_together_are_as_each_alone(gaussian, rng, with_x, nan_policy):
@@ -391,6 +393,7 @@ def test_inputs_on_disk(gaussian, tmp_path):
         fm.evaluate(y, prediction, tmp_path / "x.npy", nan_policy="omit")
 
 
+@pytest.mark.slow
 def test_nan_in_inputs_leaves_rows_out_of_every_measure(gaussian):
     x, y, prediction = gaussian
     rows = np.random.default_rng(7).choice(len(y), 9, replace=False)

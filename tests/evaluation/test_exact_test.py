@@ -15,6 +15,7 @@ def data():
     return x, x + 0.3 * rng.standard_normal(200)
 
 
+@pytest.mark.slow
 def test_conclusion_is_the_first_line(data, tmp_path):
     x, y = data
     evaluation = fm.evaluate(y, fm.Gaussian(x, 0.6), x)

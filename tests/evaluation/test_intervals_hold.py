@@ -138,6 +138,7 @@ def test_equal_models_get_few_stars_by_the_bootstrap():
     assert max(stars.values()) <= 11, stars  # 10 %: more have a probability of 0.1 %
 
 
+@pytest.mark.slow
 def test_better_models_get_stars(rng):
     x = rng.normal(size=400)
     y = x + 0.5 * rng.normal(size=400)

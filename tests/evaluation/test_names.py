@@ -111,6 +111,7 @@ def test_a_p_value_is_never_zero():
     assert "p = 0)" not in both.sentence
 
 
+@pytest.mark.slow
 def test_the_namespace_holds_our_names_alone():
     code = (
         "import fastmcmd as fm\n"

@@ -77,6 +77,7 @@ def test_too_wide_a_model_is_mended_though_its_cce_is_low():
     assert "too wide" in result.sentence
 
 
+@pytest.mark.slow
 def test_the_remedy_is_measured_on_other_rows(planted):
     """Agree with the definition: fit on one half, test the other half before and after."""
     x, y, mean = planted
@@ -98,6 +99,7 @@ def test_the_remedy_is_measured_on_other_rows(planted):
     assert abs(remedy.share - np.mean(shares)) < 0.15
 
 
+@pytest.mark.slow
 def test_classes_vectors_and_few_rows(planted):
     x, y, mean = planted
     few = fm.verdict(x[:30], y[:30] + 3, fm.Gaussian(mean[:30], 0.5))
@@ -127,6 +129,7 @@ def test_bad_arguments(planted):
         fm.verdict(x, y, prediction, test=other)
 
 
+@pytest.mark.slow
 def test_evaluations_begin_with_it(planted):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("sklearn")
@@ -168,6 +171,7 @@ def test_a_part_that_cannot_be_computed_is_skipped():
     assert fm.verdict(twice, x + 1, (x, 0.1)).wrong
 
 
+@pytest.mark.slow
 def test_columns_of_all_rows_where_some_were_left_out(rng):
     x = rng.uniform(-2, 2, 300)
     y = x + 0.5 + 0.3 * rng.normal(size=300)
@@ -198,6 +202,7 @@ def _faults():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "draw", "fault", "message"), _faults(), ids=lambda a: str(a)[:12])
 def test_the_sentence_says_what_is_wrong_and_nothing_else(name, draw, fault, message):
     """A skewed truth of the same mean and std was called shifted and too wide; claims are about moments."""

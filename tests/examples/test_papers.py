@@ -320,6 +320,7 @@ def test_stored_networks_are_those_of_torch():
         )
 
 
+@pytest.mark.slow
 def test_networks_of_a_stack_do_not_depend_on_each_other():
     """Training is deterministic, and clips the gradient of each network separately."""
     torch = pytest.importorskip("torch")

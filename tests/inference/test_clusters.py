@@ -95,6 +95,7 @@ def test_ranks_of_equal_outcomes_are_in_the_middle(rng, weights):
     np.testing.assert_allclose(projection.dispersion[0], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_dispersion_of_few_clusters_does_not_reject_too_often():
     """Squared residuals are skewed: without ranks, 9 of these 60 p-values were at most .05."""
     rejections = 0

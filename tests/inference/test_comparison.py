@@ -134,6 +134,7 @@ def test_equal_models_tie():
     assert comparison.confidence_set("mean_cce")["far"] < 0.05
 
 
+@pytest.mark.slow
 def test_better_models_are_starred_and_printed():
     rng = np.random.default_rng(3)
     x = rng.uniform(-2, 2, 300)
@@ -288,6 +289,7 @@ def test_confidence_set_against_a_loop():
     assert p == pytest.approx(expected, abs=0.04)
 
 
+@pytest.mark.slow
 def test_small_simulation_of_error_rates():
     """Of 30 comparisons of equally wrong models at 5 %, more than 6 differ with probability 0.1 %."""
     rates = simulations.equally_wrong(n=100, repeats=30)
@@ -295,6 +297,7 @@ def test_small_simulation_of_error_rates():
     assert rates["coverage"] >= 24 / 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [-660, 660])
 def test_conclusions_do_not_depend_on_the_unit(rng, power):
     """Squares of outcomes and scores exceed float64; intervals and p-values stay finite."""

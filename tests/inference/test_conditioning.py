@@ -72,6 +72,7 @@ def naive_ckce(k, y, mean, std, gamma, lam):
     return np.linalg.norm(e.T @ operator)  # of a matrix: the Hilbert-Schmidt norm
 
 
+@pytest.mark.slow
 def test_forecast_gives_the_published_measures(rng):
     y, mean, std = forecasts(rng)
     lam, gamma, kernel = 0.01, 0.7, fm.RBF(0.5)
@@ -91,6 +92,7 @@ def test_forecast_gives_the_published_measures(rng):
     assert f"CKCE {test.ckce:.3g}" in repr(test)
 
 
+@pytest.mark.slow
 def test_published_measures_of_a_calibrated_model_are_chance(rng):
     """The unbiased SKCE has mean 0; the CKCE has the mean of simulated samples."""
     skce, ckce = [], []

@@ -106,6 +106,7 @@ def test_constant_rows_and_infinite_outcomes_are_finite():
     assert block.standardised[0, 0, 0] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws", "classes", "vectors"])
 def test_p_values_of_right_models_are_not_too_small(kind):
     """P(p <= .1) is .1; by the binomial, the chance of failing is 1e-4 for each kind."""
@@ -115,6 +116,7 @@ def test_p_values_of_right_models_are_not_too_small(kind):
     assert values.mean() < 0.65 or kind in ("Poisson", "classes")  # ties make these conservative
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws"])
 def test_p_values_of_right_models_at_points_are_not_too_small(kind):
     """At 5 points: each alone, and the smallest adjusted one; the larger samples are in docs/theory.md."""
@@ -126,6 +128,7 @@ def test_p_values_of_right_models_at_points_are_not_too_small(kind):
     assert (adjusted.min(axis=1) <= 0.1).mean() <= 0.19
 
 
+@pytest.mark.slow
 def test_draws_tested_against_their_own_mean_would_fail():
     """The exchange preserves the size: with 5 new draws the test rejects far too often."""
 
@@ -140,6 +143,7 @@ def test_draws_tested_against_their_own_mean_would_fail():
     assert (simulation.p_values("draws", 60, 60, seed=9, simulations=19) <= 0.05).mean() <= 0.17
 
 
+@pytest.mark.slow
 def test_a_misfit_that_the_cce_does_not_show_is_said_to_be_elsewhere():
     """A model that is too wide has the CCE of a right one, or less."""
     rng = np.random.default_rng(0)

@@ -61,6 +61,7 @@ def test_embeddings_of_corrected_gaussians_are_plain_sums():
         np.testing.assert_allclose(one, plain, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_fit_and_variances_are_those_of_n_by_n_matrices():
     x, y, prediction = wrong_model(120)
     x, weights = x[:, None], np.random.default_rng(1).uniform(0.5, 2, 120)

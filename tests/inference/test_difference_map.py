@@ -72,6 +72,7 @@ def test_difference_is_the_ridge_regression():
     np.testing.assert_allclose(difference[supported], expected[supported], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_equal_models_are_seldom_called_different():
     """Run a fixed-seed excerpt of tests/simulations/difference_map.py."""
     rejected = misses = 0
@@ -90,6 +91,7 @@ def test_equal_models_are_seldom_called_different():
     assert misses <= 10
 
 
+@pytest.mark.slow
 def test_clusters_widen_the_band():
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, 600)

@@ -65,6 +65,7 @@ def test_published_kernels_are_blind_on_unit_norm_embeddings(rng):
     assert not any("blind to x" in one for one in default.warnings)
 
 
+@pytest.mark.slow
 def test_steep_means_hide_the_spread_from_plain_cce_alone(rng):
     x = rng.uniform(-2, 2, 200)
     y = 100 * x + rng.normal(size=200)

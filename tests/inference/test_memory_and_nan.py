@@ -47,6 +47,7 @@ def peak_bytes(call: Any) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_peak_memory_is_within_the_limit(name: str) -> None:
     x, y, model = problem(1_000)
@@ -187,6 +188,7 @@ def test_bad_policies_and_rows() -> None:
         )
 
 
+@pytest.mark.slow
 def test_size_with_rows_left_out() -> None:
     """Rows that are missing at random, or by x, do not make right models look wrong."""
     rejected = 0

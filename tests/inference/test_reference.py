@@ -164,6 +164,7 @@ def test_squared_residuals_have_their_closed_form(rng):
     )
 
 
+@pytest.mark.slow
 def test_the_excess_of_right_and_wrong_models_is_unbiased():
     """The mean of 40 samples is within four standard errors of its expectation, by closed forms."""
     rng = np.random.default_rng(1)
@@ -193,6 +194,7 @@ def test_the_excess_of_right_and_wrong_models_is_unbiased():
         assert abs(np.mean(excess) - expected) < 4 * error + 0.03 * expected, (shift, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Poisson", "mixture", "draws", "classes"])
 def test_p_values_vary_with_the_seed_as_their_simulations_do(kind):
     """Over data sets, the standard deviation over seeds is 1.2 to 2.3 times that of a binomial share.

@@ -100,6 +100,7 @@ def test_bad_arguments():
         fm.weak_regions({"id": [str(k) for k in range(100)]}, x, y, (x, 0.3))
 
 
+@pytest.mark.slow
 def test_size_by_a_small_simulation():
     """Of 24 right models at 5 %, more than 5 have a region with probability 0.1 %."""
     assert simulations.size(repeats=24, n=100, simulations=19) <= 5 / 24

@@ -111,6 +111,7 @@ def test_sums_of_losses_beyond_float64_and_infinities_of_both_signs():
         fm.rejection_curve([1.0, 2.0], [np.inf, -np.inf])
 
 
+@pytest.mark.slow
 def test_p_values_with_equal_scores_are_uniform():
     """Random orders had no equal scores, and areas that scatter more."""
     p = []

@@ -79,6 +79,7 @@ def test_excess_of_the_test_is_that_of_cce(rng):
     assert test.excess == pytest.approx(fm.cce(x, y, prediction, **kernels).excess.mean(), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mean + .5", "counts, overdispersed"])
 def test_size_at_the_boundary(kind):
     """At most 5 % are rejected: of 25 runs, more than 5 have probability 1e-3."""

@@ -30,6 +30,7 @@ def test_all_rows_as_landmarks_give_the_plain_smoother(rng, kernel, weighted):
         assert energy == pytest.approx(mean_square, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_few_landmarks_are_close_where_the_kernel_is_smooth(rng):
     x = rng.uniform(-2, 2, (3_000, 1))
     e = np.sin(2 * x) + rng.standard_normal((3_000, 1))

@@ -127,6 +127,7 @@ def test_rows_of_weight_zero_do_not_count(rng, options):
     assert fm.congruence_test(x, y, prediction, **options).p_value <= 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Gaussian", "Poisson", "draws"])
 def test_p_values_of_right_models_are_not_too_small(kind):
     """P(p <= .1) is .1; by the binomial, the chance of failing is 1e-4 for each kind."""
@@ -135,12 +136,14 @@ def test_p_values_of_right_models_are_not_too_small(kind):
     assert values.mean() > 0.4
 
 
+@pytest.mark.slow
 def test_relevance_at_its_boundary():
     """P(p <= .05) is at most .05; by the binomial, the chance of failing is 1e-3."""
     values, _ = relevance_simulation.p_values("mean + .2", 100, 60, seed=3, weighted=True)
     assert (values <= 0.05).sum() <= 9
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_weighted_rows_is_tested(rng):
     x, y, prediction = sine_model(rng, 200)
     wrong = x > 1

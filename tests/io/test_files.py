@@ -487,6 +487,7 @@ def saved_file(request, tmp_path, rng):
     return fitted, tmp_path / "a.npz"
 
 
+@pytest.mark.slow
 def test_every_array_that_is_not_what_it_must_be(saved_file):
     """Out-of-range indices of a sparse matrix ended the process; so could other shapes."""
     fitted, path = saved_file

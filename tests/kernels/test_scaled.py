@@ -85,6 +85,7 @@ def test_inputs_on_disk_and_in_float32(data, tmp_path):
         np.testing.assert_allclose(result.values, expected.values, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_large_files_are_scaled_block_by_block(rng, tmp_path):
     x = rng.normal(size=(3_000, 40))
     np.save(tmp_path / "x.npy", x)

@@ -58,6 +58,7 @@ def test_bands_hold_simulated_counts(rng, cells, n, cumulative):
     assert (low <= stats.binom(n, bands.expected).ppf(0.05)).all()
 
 
+@pytest.mark.slow
 def test_long_convolutions_agree_with_short_ones(monkeypatch):
     from fastmcmd.metrics import count_bands
 
@@ -124,6 +125,7 @@ def test_pit_ecdf_against_sorting(rng):
     assert fm.metrics.pit_ecdf(y, (np.zeros(300), 1.0), nan_policy="omit").n == 297
 
 
+@pytest.mark.slow
 def test_p_values_of_a_right_model_are_uniform_at_most(rng):
     p = [fm.metrics.pit_ecdf(rng.normal(size=100), (np.zeros(100), 1.0), 30).p_value
          for _ in range(300)]  # fmt: skip

@@ -311,6 +311,7 @@ TRUTHS = {
 }
 
 
+@pytest.mark.slow
 @BY_NAME
 @pytest.mark.parametrize("truth", list(TRUTHS))
 def test_the_true_distribution_scores_best(name, truth):

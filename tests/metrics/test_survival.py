@@ -72,6 +72,7 @@ def test_log_score_and_crps(rng):
         assert actual[i] == pytest.approx(share**2 @ np.diff(steps), rel=1e-10, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_the_log_score_is_proper_and_the_crps_is_not(rng):
     """With a known end of follow-up, the CRPS weighted up to it is proper."""
     n = 2000

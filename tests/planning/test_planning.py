@@ -106,6 +106,7 @@ def test_what_is_printed():
     assert as_dict["reasons"] == list(plan.reasons)
 
 
+@pytest.mark.slow
 def test_the_same_each_time():
     x = inputs_of("uniform", 7000, 2)
     one, other = (fm.plan(x, fm.RBF(0.5), lam=1e-3).to_dict() for _ in range(2))
@@ -113,6 +114,7 @@ def test_the_same_each_time():
     assert one == other
 
 
+@pytest.mark.slow
 def test_inputs_are_not_changed_and_not_copied():
     x = inputs_of("normal", 50_000, 40)
     before = x.copy()
@@ -143,6 +145,7 @@ def test_a_hard_problem_ends():
     assert any(reason.startswith("more than 60 products") for reason in plan.reasons)
 
 
+@pytest.mark.slow
 def test_a_shape_will_do():
     plan = fm.plan((10**6, 512), memory_limit="20GB")
     assert (plan.n, plan.d, plan.solver, plan.cache) == (10**6, 512, "cg", "streamed")
@@ -160,6 +163,7 @@ def test_inputs_on_disk(tmp_path):
     assert (on_disk.solver, on_disk.landmarks) == (in_memory.solver, in_memory.landmarks)
 
 
+@pytest.mark.slow
 def test_rows_on_disk_that_do_not_fit(tmp_path):
     x = inputs_of("normal", 8000, 200)
     np.save(tmp_path / "x.npy", x)
@@ -299,6 +303,7 @@ def test_a_small_problem_is_its_own_plan():
     assert abs(plan.passes - info.passes) <= 1
 
 
+@pytest.mark.slow
 def test_features_of_outputs_are_counted_or_said_to_be_assumed():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, 2000)

@@ -203,6 +203,7 @@ def test_curves_of_the_package_have_plot(rng):
         assert result.plot(label="model").get_legend() is not None
 
 
+@pytest.mark.slow
 def test_groups_of_a_right_model(rng):
     """The observed mean of a right model is exchangeable with the simulated ones at each size."""
     inside = []

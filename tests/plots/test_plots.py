@@ -102,6 +102,7 @@ def test_mismatched_lengths_are_an_error():
         plots.cce_over_inputs([0.0, 1.0], [0.1])
 
 
+@pytest.mark.slow
 def test_demo_picture(tmp_path, rng):
     """Bars are the observed shares, lines the mean probabilities of each model."""
     from fastmcmd import demo
@@ -162,6 +163,7 @@ def test_variance_and_constant_spread(rng):
     assert left <= curve.rmv.min() < 30 < right
 
 
+@pytest.mark.slow
 def test_an_evaluation_side_by_side(rng):
     x = rng.normal(size=(300, 2))
     y = x[:, 0] + rng.normal(size=300)
@@ -347,6 +349,7 @@ def test_axes_of_others_are_refused(rng):
         fm.plots.diagnosis(diagnosed, axes=(1, 2))
 
 
+@pytest.mark.slow
 def test_the_legend_of_a_test_covers_nothing(rng):
     """The line of the observed CCE crossed the legend."""
     x = rng.uniform(-2, 2, 200)

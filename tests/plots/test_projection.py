@@ -96,6 +96,7 @@ def test_wide_inputs_are_thinned_more(rng):
     assert len(rows) == len(part) == 2**25 // 4096
 
 
+@pytest.mark.slow
 def test_tsne_keeps_groups_together(rng):
     pytest.importorskip("sklearn")
     group = np.repeat([0, 1, 2], 30)

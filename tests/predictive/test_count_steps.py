@@ -42,6 +42,7 @@ def test_ranges_hold_the_mass_and_little_more(rng, dispersed):
     assert (last - first <= 1.1 * shortest + 3).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dispersed", [False, True])
 def test_probabilities_of_consecutive_counts(rng, dispersed):
     mean, alpha = rows_of(rng, dispersed)

@@ -75,6 +75,7 @@ def by_quad(frozen, y):
     return below + over(lambda t: frozen.sf(t) ** 2, y, max(y, ends[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 @settings(max_examples=4)
 @given(data=st.data(), level=st.floats(0.001, 0.999))
@@ -141,6 +142,7 @@ def mp_beta(mp, a, b, y):
     return y * (2 * one - 1) - a / (a + b) * (2 * more - 1 + ratio)
 
 
+@pytest.mark.slow
 def test_against_high_precision():
     """The formulas as printed in Jordan et al. (2019), with 60 digits, where float64 would cancel."""
     mp = pytest.importorskip("mpmath")
@@ -299,6 +301,7 @@ def test_vector_gaussians_score_components(rng):
 # --- the generic score ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "frozen",
     [

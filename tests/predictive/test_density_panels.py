@@ -67,6 +67,7 @@ def test_quantiles_of_mixtures_reach_their_levels(kind):
             assert min(tails) * (1 - 1e-12) <= aim <= max(tails) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKE)
 def test_scores_of_mixtures(kind):
     mixture = mixture_of(kind)
@@ -82,6 +83,7 @@ def test_scores_of_mixtures(kind):
         assert score == pytest.approx(float(exact), rel=2e-11)
 
 
+@pytest.mark.slow
 def test_families_against_scipy(rng):
     n = 3
     scale, shape = rng.lognormal(size=n), rng.uniform(0.6, 30, n)
@@ -136,6 +138,7 @@ def test_truncated_logistic(low, high):
     assert prediction.mean[0] == pytest.approx(float(mean), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_truncated_mixtures_are_mixtures_of_truncated(rng):
     loc = rng.normal(size=3)
     parts = [fm.StudentT(4.0, loc, 1.0), fm.Gaussian(loc + 60, 0.5)]
@@ -149,6 +152,7 @@ def test_truncated_mixtures_are_mixtures_of_truncated(rng):
     np.testing.assert_allclose(prediction.crps(y), Predictive.crps(prediction, y), rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_what_panels_cannot_do_is_searched_for():
     """Flat stretches between components, poles and tails without a score."""
     far = Mixture([fm.Laplace([0.0, 0.0], 1.0), fm.Laplace([1e9, 1e9], 1.0)], [0.5, 0.5])

@@ -248,6 +248,7 @@ def test_digits_do_not_depend_on_the_instruction_set():
     assert len(digests.pop().strip()) == 2 * hashlib.sha256().digest_size
 
 
+@pytest.mark.slow
 def test_scores_and_quantiles_of_one_pass(rng):
     """They are those of two passes, also in rare rows: apart, with a pole, heavy, of extreme weights."""
     n = 40
@@ -278,6 +279,7 @@ def test_scores_and_quantiles_of_one_pass(rng):
     np.testing.assert_allclose(evaluation["crps"], mixture.crps(y)[usual].mean(), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["student", "gamma", "beta", "mixture"])
 def test_scores_and_quantiles_of_truncated_rows_in_one_pass(rng, kind):
     """They are those of two passes, also beside tiny intervals."""

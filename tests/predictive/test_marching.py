@@ -217,6 +217,7 @@ def test_truncated_quantiles_invert_the_cdf(base, ends):
     np.testing.assert_allclose(back, np.broadcast_to(LEVELS, back.shape), rtol=1e-11)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)  # of many rows: a call of the integral takes as long for few
 @given(st.integers(0, 2**32 - 1))
 def test_score_of_truncated_gaussians_is_the_integral(seed):

@@ -25,6 +25,7 @@ def same(prediction, family):
     np.testing.assert_allclose(prediction.mean, family.mean(), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["Normal", "LogNormal", "Exponential", "Laplace", "Gamma", "Poisson", "T"]
 )

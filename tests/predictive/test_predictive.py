@@ -176,6 +176,7 @@ def test_vector_gaussian_without_closed_form(rng):
         fm.Gaussian(np.zeros((2, 3)), 1.0).expected_kernel(kernel, np.zeros((1, 3)))
 
 
+@pytest.mark.slow
 @given(
     mean=st.floats(-1e3, 1e3),
     std=st.floats(1e-9, 1e6),
@@ -367,6 +368,7 @@ def test_independent_components(rng):
             assert (np.abs(expectations[row] - values.mean(axis=0)) <= error).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel", [fm.Polynomial(5, 1.0), fm.Linear() * fm.Linear(), KERNELS["sum"] + fm.Polynomial(6)]
 )
@@ -387,6 +389,7 @@ def test_tails_that_quadrature_would_miss(kernel):
     assert np.isfinite(expectations).all()
 
 
+@pytest.mark.slow
 def test_high_powers_under_light_tails():
     kernel = fm.Polynomial(6, 1.0, 1.0)
     for frozen in (stats.gamma(3.0), stats.expon(), stats.logistic(3.0), stats.beta(0.5, 0.5)):

@@ -96,6 +96,7 @@ def test_moments(rng, tails):
     np.testing.assert_allclose(q.std**2, q.variance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tails", TAILS)
 @pytest.mark.parametrize("place", [-2.5, -0.3, 0.2, 0.7, 1.1, 4.0])
 def test_crps_is_twice_the_integrated_check_loss(rng, tails, place):
@@ -145,6 +146,7 @@ def test_many_quantiles_of_a_gaussian_score_as_it_does(rng):
     np.testing.assert_allclose(q.std, std, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tails", TAILS)
 def test_nodes(rng, tails):
     q = some(rng, tails)

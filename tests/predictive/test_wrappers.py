@@ -165,6 +165,7 @@ def test_bad_zero_inflated(one, probability, error, message):
         ZeroInflated(one, probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BASES)
 @pytest.mark.parametrize(("low", "high"), [(0.0, np.inf), (-np.inf, 4.0), (0.0, 45.0)])
 def test_laws_of_truncated(name, low, high):

@@ -37,6 +37,7 @@ def biased(n, seed):
     return x, y, model, fm.Gaussian(np.sin(2 * x), 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "problem", "share"),
     [(ConditionalRescaling, biased, 0.85), (WitnessTilting, two_modes, 0.7)],
@@ -65,6 +66,7 @@ def test_leaves_right_models_alone(kind):
     assert np.mean(losses) < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ConditionalRescaling, WitnessTilting])
 def test_counts_stay_counts(kind):
     rng = np.random.default_rng(0)

@@ -395,6 +395,7 @@ def test_rules_integrate_powers_of_levels(seed, knots):
         )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.floats(0.01, 100))
 def test_rescaled_agrees_with_the_same_family(seed, scale):
     rng = np.random.default_rng(seed)

@@ -76,6 +76,7 @@ def test_temperature_zeroes_the_derivative_or_is_refused(n, classes, power, seed
         assert abs(terms.sum()) < 1e-11 * np.abs(terms).sum() + 1e-13 * slope
 
 
+@pytest.mark.slow
 def test_search_on_few_rows_first_gives_the_same():
     logits, y = problem(250_000, 2, 2.0, seed=3)
     calibrator = TemperatureScaling().fit(logits, y)
@@ -88,6 +89,7 @@ def test_search_on_few_rows_first_gives_the_same():
     )
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_threads():
     logits, y = problem(200_000, 4, 2.0, seed=4)
     before = fm.get_num_threads()
@@ -154,6 +156,7 @@ def test_invariances():
     assert np.isfinite(huge.transform(1e300 * logits / np.abs(logits).max())).all()
 
 
+@pytest.mark.slow
 def test_torch_lbfgs_agrees():
     torch = pytest.importorskip("torch")
     logits, y = problem(2000, 5, 2.5)

@@ -149,6 +149,7 @@ def test_the_smallest_of_many_groups_are_one(rng):
     np.testing.assert_array_equal(groups.places == 3, np.isin(labels, list("bdf")))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("case", [{}, {"weighted": True, "several": True}, {"omitted": True}])
 def test_sums_are_those_of_the_rows(tmp_path, case):
@@ -186,6 +187,7 @@ def test_sums_are_those_of_the_rows(tmp_path, case):
                 np.testing.assert_allclose(pit, example.pit(rows, model))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_witness_and_rows_of_a_region(example):
     data = example.data
@@ -205,6 +207,7 @@ def test_witness_and_rows_of_a_region(example):
     assert columns["group"] == list(example.by)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_the_worst_rows_of_every_run_of_bins_are_listed(tmp_path, rng):
     n = 3_000
@@ -229,6 +232,7 @@ def test_the_worst_rows_of_every_run_of_bins_are_listed(tmp_path, rng):
             assert np.isin(rows[np.argsort(-cce[rows])[:worst]], row_values).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_pages_without_inputs_groups_or_scores(tmp_path, rng):
     """The settings decide what the page offers; its size is bounded whatever they are."""
@@ -256,6 +260,7 @@ def test_pages_without_inputs_groups_or_scores(tmp_path, rng):
     assert len(re.search(r'id="cube">(.*?)</script>', text)[1]) < 1e6
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_nothing_inline_is_allowed_and_text_of_the_data_stays_text(tmp_path, rng):
     name = '</script><img src=x onerror=alert(1)> style="color:red"'
@@ -332,6 +337,7 @@ def test_the_script_adds_up(example, tmp_path):
         assert pit == example.pit(rows, "one").tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NODE is None, reason="no node here: the map is not drawn")
 @pytest.mark.usefixtures("unpainted")
 def test_cells_that_no_data_support_are_grey(tmp_path):

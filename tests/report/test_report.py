@@ -68,6 +68,7 @@ class Page(HTMLParser):
             self.cells.append(data)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_a_report_uses_the_tests_of_its_comparison(evaluations, tmp_path, monkeypatch):
     """Paired tests take as long as all evaluations: the page does not repeat them."""
@@ -120,6 +121,7 @@ def test_a_page_of_two_models(evaluations, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_vector_outputs_and_no_inputs(rng, tmp_path):
     """With few parts, the page is still complete."""
@@ -139,6 +141,7 @@ def cells_after(cells, text, count):
     return cells[at + 1 : at + 1 + count]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_rows_left_out(rng, tmp_path):
     """The listed points are those of the given rows, even if some were left out."""
@@ -223,6 +226,7 @@ def pictures_of(text):
     return [re.sub(r"p\d+-[\w.-]+", "", one) for one in pictures]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_inputs_as_lists_and_frames(rng, tmp_path):
     pandas = pytest.importorskip("pandas")

@@ -253,6 +253,7 @@ def test_what_is_made_of_a_block_has_no_place(put):
 # --------------------------------------------------------------------------------------- results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cg", "cholesky"])
 @pytest.mark.parametrize("devices_used", [None, [0, 1]])
 def test_the_host_never_holds_them(gpus, put, blocks, solver, devices_used):

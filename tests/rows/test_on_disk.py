@@ -69,6 +69,7 @@ def test_rows_that_do_not_fit_are_read_in_every_product(data, never_loaded):
     np.testing.assert_allclose(operator.matmul(v), expected, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["lowrank", "cg"])
 def test_other_points_on_disk(data, never_loaded, solver):
     x, y, p, path = data

@@ -104,6 +104,7 @@ def test_masks(opened, plain, mask):
         same(x[np.array(mask)], plain.astype(dtype)[np.array(mask)])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, N - 1), max_size=30),
     st.integers(1, 400),

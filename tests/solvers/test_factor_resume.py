@@ -411,6 +411,7 @@ def test_memory_stays_within_the_budget(tmp_path, monkeypatch):
     assert operator.packed_bytes / 2 < peak <= operator.budget
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 300])

@@ -167,6 +167,7 @@ def test_pivots_follow_randomly_pivoted_cholesky(weighted):
     assert stats.chisquare(counts[possible], runs * chance[possible]).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_third_pivot_too():
     """Rejection continues within a block: ordered triples of four points."""
     rows = np.array([[0.0], [0.4], [1.0], [1.3]])

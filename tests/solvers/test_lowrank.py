@@ -157,6 +157,7 @@ def test_sampled_bounds_hold_at_nearly_all_points():
     assert above <= points / 1000, (above, points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "numba", "numpy"])
 @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7, 1e-8])
 def test_errors_stay_within_the_tolerance(rng, tol, backend):

@@ -58,6 +58,7 @@ def random_problem(seed):
     return x, y, draws, options, 10 ** rng.uniform(-6, -3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::fastmcmd.ToleranceWarning"
 )  # the polynomial kernel of outliers

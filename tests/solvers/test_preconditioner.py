@@ -262,6 +262,7 @@ def test_not_from_the_start_where_plain_cg_is_short(rng, eager, small, monkeypat
     assert lead is None
 
 
+@pytest.mark.slow
 def test_products_are_predicted(rng, eager, small):
     """On some of the rows plain CG needs about as many products as on all."""
     for lam in (1e-1, 1e-2, 1e-3):

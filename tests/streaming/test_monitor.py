@@ -245,6 +245,7 @@ def test_a_window_of_no_batches_has_no_cce(tmp_path):
     assert again.evidence == monitor.update(*batch).evidence
 
 
+@pytest.mark.slow
 def test_the_excess_and_the_value_of_a_right_model_are_right_on_average():
     """Run a fixed-seed excerpt of tests/simulations/monitor.py."""
     program = Path(__file__).parents[1] / "simulations" / "monitor.py"

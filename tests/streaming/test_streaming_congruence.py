@@ -320,6 +320,7 @@ def test_several_models_share_a_pass():
         both.merge(accumulator(simulations=19).update(x, y, models["right"]))
 
 
+@pytest.mark.slow
 def test_the_exact_test_finds_what_is_wrong_and_merges():
     x, y, mean, _, _ = problem(12, 300)
     one_pass = accumulator(simulations=99, random_state=0)
