@@ -129,19 +129,16 @@ class CandidateProblem:
         Search among the candidates.
     rhs : ndarray (m, c)
         Right-hand sides of the candidates.
-    residual_rows : ResidualRows, optional
-        Rows that are no candidates. Default: the candidates, if there are no other rows.
+
+    Attributes
+    ----------
+    residual_rows : ResidualRows or None
+        Rows that are no candidates, for predictions of sampled certificates; None takes the candidates.
     """
 
-    def __init__(
-        self,
-        problem: PartProblem,
-        search: LandmarkSearch,
-        rhs: Array,
-        residual_rows: ResidualRows | None = None,
-    ) -> None:
+    def __init__(self, problem: PartProblem, search: LandmarkSearch, rhs: Array) -> None:
         self.problem, self.search, self._rhs = problem, search, rhs
-        self._residual_rows = residual_rows
+        self.residual_rows: ResidualRows | None = None
         self._n = len(problem.stream)
 
     def errors(self, kind: str) -> Array:
@@ -165,11 +162,11 @@ class CandidateProblem:
         norms = problem.norms(self._rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
         largest = sums.max_residual_diagonal
-        if self._residual_rows is None:
+        if self.residual_rows is None:
             every = ResidualRows(search.rows, self._rhs, search.weight)
             at = every, search.columns, search.residual_diagonal
         else:
-            at = self._residual_rows, *search.features_of(self._residual_rows.x)
+            at = self.residual_rows, *search.features_of(self.residual_rows.x)
             largest = max(largest, float(at[2].max()))
         return problem.errors(self._certified(features, solutions, *at), largest)
 
@@ -275,7 +272,7 @@ class LandmarkChoice:
         weight = np.ones(len(index)) if weights is None else weights[index]
         search = self.search(self._stream.x[index], weight, most)
         rhs, _ = self._stream.rhs(index)
-        candidates = CandidateProblem(self._problem, search, rhs, self._residual_rows(index))
+        candidates = CandidateProblem(self._problem, search, rhs)
         kinds: dict[int, CertificateKind] = dict.fromkeys(models, "rigorous")
         if setting.rank is not None:
             self._extend(search, most)
@@ -292,6 +289,7 @@ class LandmarkChoice:
             remaining -= self._climb(candidates, most, "rigorous", remaining)
         if remaining and setting.certificate != "rigorous":
             kinds |= dict.fromkeys(remaining, "sampled")
+            candidates.residual_rows = self._residual_rows(index)
             remaining -= self._climb(candidates, most, "sampled", remaining)
         if remaining and setting.give_up:
             kinds = {model: kind for model, kind in kinds.items() if model not in remaining}
@@ -344,22 +342,23 @@ class LandmarkChoice:
     def _candidates(self, most: int) -> Index:
         """Return rows of positive weight, drawn uniformly, in ascending order."""
         size = int(np.clip(self._setting.budget // 4 // (8 * most), 2 * most, CANDIDATES))
-        weights = self._stream.weights
-        rows = np.arange(len(self._stream)) if weights is None else np.flatnonzero(weights)
+        rows = self._rows_of_weight()
         if len(rows) <= size:
             return rows
         return np.sort(self.rng.choice(rows, size, replace=False))
 
+    def _rows_of_weight(self) -> Index:
+        weights = self._stream.weights
+        return np.arange(len(self._stream)) if weights is None else np.flatnonzero(weights)
+
     def _residual_rows(self, candidates: Index) -> ResidualRows | None:
         """Return some rows of positive weight that are no candidates; None if there are none."""
-        stream, weights = self._stream, self._stream.weights
-        rows = np.arange(len(stream)) if weights is None else np.flatnonzero(weights)
+        stream, weights, rows = self._stream, self._stream.weights, self._rows_of_weight()
         if len(rows) == len(candidates):
             return None
         rng, size = generator(len(stream), Purpose.PROBE), len(candidates) + _RESIDUAL_ROWS
-        if len(rows) > size:
-            rows = rng.choice(rows, size, replace=False)
-        index = np.sort(np.setdiff1d(rows, candidates)[:_RESIDUAL_ROWS])
+        trial_rows = rng.choice(rows, min(size, len(rows)), replace=False)  # in random order
+        index = np.sort(trial_rows[np.isin(trial_rows, candidates, invert=True)][:_RESIDUAL_ROWS])
         weight = np.ones(len(index)) if weights is None else weights[index]
         return ResidualRows(stream.x[index], stream.rhs(index)[0], weight)
 

@@ -8,8 +8,8 @@ from fastmcmd.estimate import landmark_choice
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_predicted_error_is_that_of_all_rows(seed, monkeypatch):
+@pytest.mark.parametrize(("seed", "by_norm"), [(0, False), (1, False), (0, True)])
+def test_the_predicted_error_is_that_of_all_rows(seed, by_norm, monkeypatch):
     predicted = []
     errors = landmark_choice.CandidateProblem.errors
 
@@ -22,6 +22,8 @@ def test_the_predicted_error_is_that_of_all_rows(seed, monkeypatch):
     monkeypatch.setattr(landmark_choice.CandidateProblem, "errors", recorded)
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((6000, 4))
+    if by_norm:  # the tails at the end
+        x = x[np.argsort((x**2).sum(axis=1))]
     mean = np.sin(x[:, 0])
     y = mean + 0.3 * rng.standard_normal(6000)
     options = {"x_kernel": fm.RBF(1 / 8), "lam": 0.1, "solver": "lowrank", "certificate": "sampled"}
