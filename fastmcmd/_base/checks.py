@@ -23,6 +23,7 @@ from fastmcmd._base.annotations import AnyArray, HostArray
 from fastmcmd.errors import RowError
 
 __all__ = [
+    "FLOATS",
     "all_finite",
     "as_array",
     "as_float",
@@ -51,7 +52,7 @@ __all__ = [
     "weights_of_rows",
 ]
 
-_FLOATS = np.dtype(np.float32), np.dtype(np.float64)  # of this machine's byte order
+FLOATS = np.dtype(np.float32), np.dtype(np.float64)  # of this machine's byte order
 _ENCODE_TEXT = "encode text as columns of 0 and 1, such as by pandas.get_dummies"
 _COUNT_DATES = (
     "convert times to numbers, such as days: (times - times.min()) / numpy.timedelta64(1, 'D')"
@@ -72,7 +73,7 @@ def as_array(value: Any, name: str) -> HostArray:
     any device) and CuPy arrays are accepted. Integers and booleans become float64, float16
     becomes float32.
     """
-    if type(value) is np.ndarray and value.dtype in _FLOATS:
+    if type(value) is np.ndarray and value.dtype in FLOATS:
         return value
     if value is None:
         raise TypeError(f"{name} is None; an array of numbers is needed")
@@ -114,7 +115,7 @@ def as_array(value: Any, name: str) -> HostArray:
         return array.astype(np.float32)
     if array.dtype.itemsize > 8:
         _check_whole(array, name)
-    if array.dtype not in _FLOATS:
+    if array.dtype not in FLOATS:
         return array.astype(np.float32 if array.dtype.itemsize == 4 else np.float64)
     return array
 

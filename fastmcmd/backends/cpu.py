@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fastmcmd._base.annotations import DType
+from fastmcmd._base.checks import FLOATS
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import (
     Array,
@@ -23,8 +24,6 @@ from fastmcmd.backends.base import (
 from fastmcmd.kernels import Kernel
 
 __all__ = ["CpuBackend", "accepted_pivots", "core", "pivoted_columns"]
-
-_FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
 @lru_cache(maxsize=1)
@@ -142,9 +141,9 @@ class CpuBackend(Backend):
     ) -> Points:
         """Return rows packed in panels."""
         kind = np.dtype(dtype)
-        if x.dtype not in _FLOATS:
+        if x.dtype not in FLOATS:
             x = x.astype(np.float64)
-        make = core().PointsF32 if kind == _FLOATS[0] else core().PointsF64
+        make = core().PointsF32 if kind == FLOATS[0] else core().PointsF64
         rows = make(np.ascontiguousarray(x), offset, threads=get_num_threads())
         return Points(rows, rows.n, rows.d, kind)
 

@@ -309,7 +309,7 @@ class DenseFit:
     ) -> NDArray[np.float64]:
         """Return the witness h(x, y) (q, len(y))."""
         out = np.empty((len(grid), len(y)))
-        largest = float(self.y_kernel.diagonal(self.outputs).max())
+        largest = largest_diagonal(self.y_kernel, self.outputs)
         step = self._block(len(grid))
         against = self.backend.points(y, EXACT)
         points = self.backend.points(self.outputs, EXACT)

@@ -147,7 +147,8 @@ def low_rank_groups(
             f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
         )
     lam = min(side.lam for side in (nature, *models))
-    if not _limit(n, dim, task, lam, last_resort):
+    most = _limit(n, dim, task, lam, last_resort)
+    if not most:
         return [(models, None)]
     candidates = _candidate_count(nature) + max(_candidate_count(model) for model in models)
     points = len(task.grid)
@@ -157,7 +158,6 @@ def low_rank_groups(
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
     groups: list[tuple[list[Sample], LowRankSetting | None]] = []
-    most = _limit(n, dim, task, lam, last_resort)
     further = _COLUMN_BYTES * (_COLUMNS if _scalar(nature) else _VECTOR_COLUMNS)
     # Models share passes as long as that costs no landmarks.
     spare = min(setting.budget // _SHARED_PART, setting.budget - _BYTES_PER_PAIR * (most + 1) ** 2)

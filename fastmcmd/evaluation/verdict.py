@@ -177,9 +177,7 @@ class Verdict(Notebook):
 
     def _scattered(self) -> str:
         """Return how far outcomes lie from predictions without a diagnosis."""
-        if self.overall is not None and not self.overall.empty:
-            return ""
-        if not all(one.need.empty for one in self.where):
+        if not self._establishes_nothing:
             return ""
         if not (self.dispersion_agrees or self.test.outliers):
             return ""
@@ -189,13 +187,17 @@ class Verdict(Notebook):
             outliers=self.test.outliers,
         )  # fmt: skip
 
+    @property
+    def _establishes_nothing(self) -> bool:
+        """Whether no correction is established, neither for all rows nor for a region."""
+        overall = self.overall is None or self.overall.empty
+        return overall and all(one.need.empty for one in self.where)
+
     def _says_not_how(self) -> bool:
         """Return whether a diagnosis over several columns establishes nothing."""
         if self.diagnosis is None or self.diagnosis.x.shape[1] == 1:
             return False
-        return (self.overall is None or self.overall.empty) and all(
-            one.need.empty for one in self.where
-        )
+        return self._establishes_nothing
 
     def _everywhere(self) -> bool:
         """Return whether all regions are wrong beyond chance."""
