@@ -206,6 +206,7 @@ class Bench:
             return
         x, y, draws, _ = problem
         place = torch.device("cuda", self.gpu)
+        torch.zeros(1, device=place)  # statistics of memory need a context
         torch.cuda.reset_peak_memory_stats(place)
         seconds = []
         for _ in range(2):

@@ -194,6 +194,7 @@ def test_inputs_on_disk(cupy_backend, tmp_path):
     path = tmp_path / "x.npy"
     np.save(path, x)
     options = dict(x_kernel=fm.RBF(0.05), solver="lowrank", tol=1e-3, memory_limit="40MB")
+    fm.set_num_threads(2)  # each has its own tiles, within the limit
     on_device = fm.cce(path, y, draws, backend="cupy", **options)
     on_host = fm.cce(x, y, draws, backend="cpu", tol=1e-8, x_kernel=fm.RBF(0.05))
     assert (

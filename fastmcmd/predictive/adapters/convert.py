@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray
-from fastmcmd._base.checks import all_finite, as_array
+from fastmcmd._base.checks import all_finite, as_array, on_device
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.adapters.by_package import unwrap
@@ -82,6 +82,8 @@ def as_predictive(
     >>> as_predictive(([0.0, 1.0], 2.0), 2).std.tolist()
     [2.0, 2.0]
     """
+    if y is not None and on_device(y) is not None:
+        y = as_array(y, "y")
     prediction = _convert(value, n, columns, name, y)
     if len(prediction) != n:
         hint = row_hint(value, len(prediction), n)
