@@ -1,8 +1,8 @@
 """The interface of a backend: the few operations on a kernel matrix from which everything is computed.
 
 Arrays are NumPy arrays, except those that stay inside a backend: prepared rows, packed tiles, features.
-Products take and return float64. Inside, tiles have the precision of the prepared rows, and sums over tiles
-are in float64.
+Products take and return float64, also blocks of `Backend.blocks`. Inside, tiles have the precision of the
+prepared rows, and sums over tiles are in float64.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, DType, HostArray
+from fastmcmd.backends.blocks import Blocks
 from fastmcmd.kernels import Kernel
 
 __all__ = [
@@ -202,6 +203,14 @@ class Backend(ABC):
         ``budget`` is the host memory available for them.
         """
         return packed + rows <= budget
+
+    def blocks(self, n: int, columns: int) -> Blocks | None:
+        """Return where CG keeps its blocks (n, k) between products, which then take and return such blocks.
+
+        None means host memory. ``columns`` is the largest number of columns of a product.
+        """
+        del n, columns
+        return None
 
     def takes(self, rows: object) -> bool:
         """Tell whether `points` accepts the caller's rows on a device without a copy to the host."""

@@ -6,8 +6,8 @@ library. As for every backend, right-hand sides and results are in host memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, DType
 from fastmcmd._base.blocks import row_blocks
-from fastmcmd._base.memory import format_bytes
 from fastmcmd.backends.base import (
     Array,
     Backend,
@@ -26,7 +25,9 @@ from fastmcmd.backends.base import (
     Products,
     RowFeatures,
 )
-from fastmcmd.device.base import Device, DeviceMemoryError
+from fastmcmd.backends.blocks import Blocks
+from fastmcmd.device.base import Device
+from fastmcmd.device.blocks import DeviceBlocks, limits_explained
 from fastmcmd.device.features import DeviceFeatures, DeviceProducts, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
 from fastmcmd.device.packed import DeviceTiles
@@ -34,11 +35,11 @@ from fastmcmd.device.program import TileProgram
 from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.source import DIRECT_LIMIT, row_source
 from fastmcmd.device.sweep import Visit, on_each, share, shrinking, sweep
-from fastmcmd.errors import MemoryLimitError
 from fastmcmd.kernels import Kernel
 
 __all__ = ["CupyBackend"]
 
+_SQUARE = 32  # a matrix in float64 that takes a quarter of a device's memory may be one tile
 _OF_BUDGET = 4  # right-hand sides and results use at most 1 / 4 of a device's memory
 
 
@@ -104,6 +105,12 @@ class CupyBackend(Backend):
         per_device = packed // len(self.devices) + rows
         return all(per_device <= device.budget - device.budget // 4 for device in self.devices)
 
+    def blocks(self, n: int, columns: int) -> Blocks | None:
+        """Return blocks on the device if there is only one, and they fit beside tiles."""
+        if len(self.devices) == 1 and DeviceBlocks.fit(self.devices[0], n, columns):
+            return DeviceBlocks(self.devices[0])
+        return None
+
     def takes(self, rows: AnyArray) -> bool:
         """Return True: devices copy rows from each other."""
         del rows
@@ -166,7 +173,7 @@ class CupyBackend(Backend):
         fixed_rows, streamed = (z.rows, x.rows) if z.n <= x.n else (x.rows, z.rows)
         return self._product(kernel, x, fixed_rows, streamed, v)
 
-    def symmetric_matmul(self, kernel: Kernel, x: Points, v: Array) -> NDArray[np.float64]:
+    def symmetric_matmul(self, kernel: Kernel, x: Points, v: AnyArray) -> AnyArray:
         """Return K(x, x) v, streamed, each pair of tiles computed once."""
         return self._product(kernel, x, x.rows, x.rows, v)
 
@@ -178,38 +185,45 @@ class CupyBackend(Backend):
         return np.asarray(np.sum(sums, axis=0))
 
     def _product(
-        self, kernel: Kernel, x: Points, fixed_rows: DeviceRows, streamed: DeviceRows, v: Array
-    ) -> NDArray[np.float64]:
+        self, kernel: Kernel, x: Points, fixed_rows: DeviceRows, streamed: DeviceRows, v: AnyArray
+    ) -> AnyArray:
         """Return the product (x.n, k), in groups of columns if the device cannot hold all of them."""
+        program = self._program(kernel, x)
+        if not isinstance(v, np.ndarray):
+            return self._parts(program, x, fixed_rows, streamed, v)[0]
         out = np.zeros((x.n, v.shape[1]))
         if not out.size or not len(v):
             return out
-        program = self._program(kernel, x)
         least = min(device.budget for device in self.devices)
-        a_column = 8 * x.n + x.dtype.itemsize * len(v)
-        step = max(1, least // _OF_BUDGET // a_column)
+        step = max(1, least // _OF_BUDGET // _column_bytes(x, len(v)))
         for start in range(0, v.shape[1], step):
-            part = slice(start, start + step)
-            some = np.ascontiguousarray(v[:, part], dtype=x.dtype)
-
-            def work(place: int, device: Device, tile: int, some: Array = some) -> Array:
-                fixed = some.shape[1] * a_column
-                layout = self._layout(device, fixed_rows, streamed, fixed, some.shape[1], tile)
-                mine = share(row_blocks(len(fixed_rows), layout.tile), place, len(self.devices))
-                sums = _Sums(device, some, x.n, layout.tile)
-
-                def transposed(block: Any, rows: slice, cols: slice) -> None:
-                    sums.add(block, cols, rows, transposed=True)
-
-                visit: Visit = sums.add if fixed_rows is x.rows else transposed
-                if fixed_rows is streamed:
-                    visit = sums.add_symmetric
-                sweep(device, program, fixed_rows, streamed, mine, layout, visit)
-                return sums.result()
-
-            for partial in self._on_each(work):
-                out[:, part] += partial
+            some = slice(start, start + step)
+            for part in self._parts(program, x, fixed_rows, streamed, v[:, some]):
+                out[:, some] += part
         return out
+
+    def _parts(
+        self, program: TileProgram, x: Points, fixed_rows: DeviceRows, streamed: DeviceRows, v: AnyArray
+    ) -> list[AnyArray]:  # fmt: skip
+        """Return what each device adds to the product."""
+
+        def work(place: int, device: Device, tile: int) -> AnyArray:
+            columns = int(v.shape[1])
+            fixed = columns * _column_bytes(x, len(v))
+            layout = self._layout(device, fixed_rows, streamed, fixed, columns, tile)
+            mine = share(row_blocks(len(fixed_rows), layout.tile), place, len(self.devices))
+            sums = _Sums(device, v, x.dtype, x.n, layout.tile)
+
+            def transposed(block: Any, rows: slice, cols: slice) -> None:
+                sums.add(block, cols, rows, transposed=True)
+
+            visit: Visit = sums.add if fixed_rows is x.rows else transposed
+            if fixed_rows is streamed:
+                visit = sums.add_symmetric
+            sweep(device, program, fixed_rows, streamed, mine, layout, visit)
+            return sums.result()
+
+        return self._on_each(work)
 
     def _on_each(self, work: Callable[[int, Device, int], Any]) -> list[Any]:
         """Return the result of each device, with smaller tiles if one runs out of memory."""
@@ -220,19 +234,11 @@ class CupyBackend(Backend):
 
         return on_each(self.devices, run)
 
-    @contextmanager
-    def _limits_explained(self, devices: tuple[Device, ...] = (), how: str = "") -> Iterator[None]:
+    def _limits_explained(
+        self, devices: tuple[Device, ...] = (), how: str = ""
+    ) -> AbstractContextManager[None]:
         """Raise MemoryLimitError if one of ``devices`` (default: all) runs out of memory."""
-        try:
-            yield
-        except DeviceMemoryError as error:
-            # Of several devices the message names the one with least memory left: they are filled alike.
-            full = min(devices or self.devices, key=lambda device: device.budget - device.held)
-            raise MemoryLimitError(
-                f"{full.label} has no room for {format_bytes(error.wanted)} more{how}; "
-                f"{format_bytes(full.held)} are taken of device_memory_limit = "
-                f"{format_bytes(full.budget)}: others may use the device"
-            ) from error
+        return limits_explained(devices or self.devices, how)
 
     def features(
         self,
@@ -294,36 +300,43 @@ class CupyBackend(Backend):
         return PackedGram(DeviceTiles.joined(parts), x.n)
 
     def _packed_tile(self, n: int) -> int:
-        """Return the rows of a packed tile: at least eight blocks, so that few entries come twice."""
+        """Return the rows of a packed tile.
+
+        A small matrix is one tile: starting the work on many would take longer than the work. A larger one
+        has at least four blocks of rows, so that few entries are computed twice.
+        """
         tile = self.tile
-        while tile > 256 and tile * 8 > n:
+        is_small = (
+            n <= 2 * tile and len(self.devices) == 1 and _SQUARE * n * n <= self.devices[0].budget
+        )
+        if is_small:
+            return n
+        while tile > 256 and tile * 4 > n:
             tile //= 2
         return tile
 
-    def pack_matmul(
-        self, kernel: Kernel, x: Points, v: Array
-    ) -> tuple[PackedGram, NDArray[np.float64]]:
+    def pack_matmul(self, kernel: Kernel, x: Points, v: AnyArray) -> tuple[PackedGram, AnyArray]:
         """Return the packed tiles and their first product."""
         packed = self.pack(kernel, x)
         return packed, self.packed_matmul(packed, v)
 
-    def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
+    def packed_matmul(self, packed: PackedGram, v: AnyArray) -> AnyArray:
         """Return the product of packed tiles with v."""
         tiles = packed.tiles
-        out = np.zeros((packed.n, v.shape[1]))
-        if not out.size:
-            return out
-        some = np.ascontiguousarray(v, dtype=tiles.dtype)
 
-        def work(place: int, device: Device) -> Array:
+        def work(place: int, device: Device) -> AnyArray:
             del place
-            sums = _Sums(device, some, packed.n, tiles.tile)
+            sums = _Sums(device, v, tiles.dtype, packed.n, tiles.tile)
             for (i, j), tile in tiles.on(device):
                 sums.add_symmetric(tile, tiles.rows(i), tiles.rows(j))
             return sums.result()
 
-        for partial in on_each(self.devices, work):
-            out += partial
+        if not isinstance(v, np.ndarray):
+            return on_each(self.devices, work)[0]
+        out = np.zeros((packed.n, v.shape[1]))
+        if out.size:
+            for part in on_each(self.devices, work):
+                out += part
         return out
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
@@ -349,19 +362,28 @@ class CupyBackend(Backend):
         return blocks * (blocks + 1) // 2, tile, tile
 
 
-class _Sums:
-    """Products of tiles with right-hand sides (m, k), summed in float64 (n, k) on a device."""
+def _column_bytes(x: Points, terms: int) -> int:
+    """Return the bytes on a device of a right-hand side with so many rows, and of its product."""
+    return 8 * x.n + x.dtype.itemsize * terms
 
-    def __init__(self, device: Device, v: Array, n: int, tile: int) -> None:
+
+class _Sums:
+    """Products of tiles with right-hand sides (m, k), summed in float64 (n, k) on a device.
+
+    Right-hand sides in host memory give sums there; a block of the device gives a block.
+    """
+
+    def __init__(self, device: Device, v: AnyArray, dtype: DType, n: int, tile: int) -> None:
         self._device = device
-        self._columns = v.shape[1]
-        self._v = device.upload(v)
+        self._columns = int(v.shape[1])
+        self._downloads = isinstance(v, np.ndarray)
+        self._v = device.upload_as(v, dtype) if self._downloads else _rounded(device, v, dtype)
         self._out = device.zeros((n, self._columns), np.float64)
-        self._source = row_source(v.dtype)
+        self._source = row_source(np.dtype(dtype))
         # Products in float32 are summed in float64: this buffer receives the products of a tile first.
         self._part = None
-        if v.dtype == np.float32:
-            self._part = device.empty((min(tile, max(n, len(v))), self._columns), v.dtype)
+        if dtype == np.float32:
+            self._part = device.empty((min(tile, max(n, len(v))), self._columns), dtype)
 
     def add(self, tile: AnyArray, rows: slice, cols: slice, transposed: bool = False) -> None:
         """Add ``tile v[cols]``, or the product with the transposed tile, to some rows of the result."""
@@ -380,6 +402,15 @@ class _Sums:
         if rows != cols:
             self.add(tile, cols, rows, transposed=True)
 
-    def result(self) -> Array:
+    def result(self) -> AnyArray:
         """Return the sums."""
-        return self._device.download(self._out)
+        return self._device.download(self._out) if self._downloads else self._out
+
+
+def _rounded(device: Device, block: AnyArray, dtype: DType) -> AnyArray:
+    """Return a block in the precision of tiles."""
+    if dtype == np.float64:
+        return block
+    out, count = device.empty(block.shape, dtype), int(np.prod(block.shape))
+    device.launch(row_source(np.dtype(dtype)), "to_real", (count, 1), block, out, count)
+    return out

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.annotations import AnyArray, Array, HostArray
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 
 __all__ = [
+    "HostBlocks",
     "beside",
     "eigh",
     "eliminated",
@@ -196,3 +197,47 @@ def _rows(a: Any) -> Array:
         a.strides[0] >= a.shape[1] * a.itemsize and not a.strides[0] % a.itemsize
     )
     return a if inside and apart else np.ascontiguousarray(a)
+
+
+class HostBlocks:
+    """Blocks in host memory, as `fastmcmd.backends.blocks.Blocks` describes them."""
+
+    def take(self, host: Array) -> Array:
+        """Return the array itself."""
+        return np.asarray(host, dtype=np.float64)
+
+    def host(self, block: AnyArray) -> Array:
+        """Return the block itself."""
+        return np.asarray(block)
+
+    def zeros(self, rows: int, columns: int) -> Array:
+        """Return a block of zeros."""
+        return np.zeros((rows, columns))
+
+    def columns(self, block: AnyArray, some: slice) -> AnyArray:
+        """Return a view."""
+        return block[:, some]
+
+    def inner(self, a: AnyArray, b: AnyArray) -> Array:
+        """Return ``a' b``."""
+        return inner(a, b)
+
+    def times(
+        self,
+        a: AnyArray,
+        small: Array,
+        *,
+        base: AnyArray | None = None,
+        sign: float = 1.0,
+        out: AnyArray | None = None,
+    ) -> Array:
+        """Return ``base + sign a small``, in ``out`` if it is given."""
+        return times(a, small, base=base, sign=sign, out=out)
+
+    def scaled(self, scale: AnyArray, a: AnyArray, *, base: AnyArray | None = None) -> Array:
+        """Return ``base + scale[:, None] * a``."""
+        return scaled(scale, a, base=base)
+
+    def beside(self, blocks: list[AnyArray]) -> Array:
+        """Return blocks side by side."""
+        return beside(blocks)

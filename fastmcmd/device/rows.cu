@@ -141,3 +141,20 @@ extern "C" __global__ void weighted(const real* f, index_t ldf, index_t p, index
   const double value = f[i * ldf + j];
   out[i * ldo + j] = weight ? value * weight[j] : value;
 }
+
+// Row i of `out` (n x k, by rows) := scale[i] times row i of `a`, on top of `base` where there is one; without
+// a scale, a copy.
+extern "C" __global__ void scale_rows(const double* scale, const double* a, index_t lda, const double* base,
+                                      index_t ldb, double* out, index_t ldo, index_t n, index_t k) {
+  const index_t place = thread_x();
+  if (place >= n * k) return;
+  const index_t i = place / k, j = place % k;
+  const double value = scale ? scale[i] * a[i * lda + j] : a[i * lda + j];
+  out[i * ldo + j] = base ? base[i * ldb + j] + value : value;
+}
+
+// Numbers in double as `real`.
+extern "C" __global__ void to_real(const double* u, real* out, index_t count) {
+  const index_t i = thread_x();
+  if (i < count) out[i] = static_cast<real>(u[i]);
+}

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import DType, HostArray
+from fastmcmd._base.annotations import AnyArray, DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, PackedGram, Points
+from fastmcmd.backends.blocks import Blocks
+from fastmcmd.backends.tall_skinny import HostBlocks
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.gram.row_statistics import (
@@ -155,10 +157,16 @@ class GramOperator:
     def _block(self, x: HostArray | Rows) -> int:
         return max(256, min(_BLOCK_BYTES, self.budget // 4) // (8 * x.shape[1]))
 
-    def matmul(self, v: NDArray[np.float64], *, exact: bool = False) -> NDArray[np.float64]:
+    def blocks(self, columns: int) -> Blocks:
+        """Return where CG keeps its blocks of at most so many columns."""
+        blocks = self.backend.blocks(len(self), columns) if self.holds_rows else None
+        return HostBlocks() if blocks is None else blocks
+
+    def matmul(self, v: AnyArray, *, exact: bool = False) -> AnyArray:
         """Return K v (n, k) in float64, from tiles of the operator's precision.
 
-        ``exact`` computes the tiles in float64, for a certificate.
+        ``v`` is in host memory or, unless ``exact``, a block of `blocks`. ``exact`` computes the tiles in
+        float64, for a certificate.
         """
         self.passes += 1
         if exact and self.dtype != EXACT:

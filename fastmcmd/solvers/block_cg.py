@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array
-from fastmcmd.backends.tall_skinny import beside, eigh, inner, scaled, times
+from fastmcmd._base.annotations import AnyArray, Array
+from fastmcmd.backends.blocks import Blocks
+from fastmcmd.backends.tall_skinny import HostBlocks, eigh
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
@@ -48,25 +49,25 @@ _FLAT = 25  # iterations without halving the residual after which more do not he
 _NOISE = 1e-14  # share of a Gram matrix's largest eigenvalue: smaller ones are rounding noise
 
 
-def _directions(block: Array, least: float) -> Array:
+def _directions(blocks: Blocks, block: AnyArray, least: float) -> AnyArray:
     """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
-    values, vectors = eigh(inner(block, block))
+    values, vectors = eigh(blocks.inner(block, block))
     keep = values > max(least * least, _NOISE * values[-1], 1e-300)
-    return times(block, vectors[:, keep] / np.sqrt(values[keep]))
+    return blocks.times(block, vectors[:, keep] / np.sqrt(values[keep]))
 
 
-def _orthonormal(directions: Array, applied: Array) -> Array | None:
+def _orthonormal(blocks: Blocks, directions: AnyArray, applied: AnyArray) -> AnyArray | None:
     """Return columns of ``applied``, M^-1 times the directions, that are orthonormal in the norm of M.
 
     That norm is close to the energy norm; in the plain norm rounding would destroy the directions along the
     leading eigenvectors. Returns None if the preconditioner is not positive definite.
     """
-    square = inner(directions, applied)
+    square = blocks.inner(directions, applied)
     values, vectors = eigh((square + square.T) / 2)
     if not values[-1] > 0:
         return None
     keep = values > _NOISE * values[-1]
-    return times(applied, vectors[:, keep] / np.sqrt(values[keep]))
+    return blocks.times(applied, vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def restarted(
@@ -77,14 +78,15 @@ def restarted(
     Returns None if a preconditioner is not positive definite.
     """
     systems: list[ColumnState | CGResult] = []
+    blocks = HostBlocks()
     for old, precondition in zip(state.systems, preconditioners, strict=True):
         if isinstance(old, CGResult):
             systems.append(old)
             continue
-        directions: Array | None = _directions(old.residual, _DROP * target)
+        directions: Array | None = _directions(blocks, old.residual, _DROP * target)
         assert directions is not None
         if directions.shape[1]:
-            directions = _orthonormal(directions, precondition(directions))
+            directions = _orthonormal(blocks, directions, precondition(directions))
         if directions is None:
             return None
         systems.append(
@@ -100,8 +102,8 @@ def restarted(
     return replace(state, systems=systems)
 
 
-def _spectral(block: Array) -> float:
-    products = inner(block, block)
+def _spectral(blocks: Blocks, block: AnyArray) -> float:
+    products = blocks.inner(block, block)
     if not np.isfinite(products).all():
         raise NumericalError(
             "squares of residuals leave the range of float64: values of x_kernel or y_kernel are too large "
@@ -125,21 +127,24 @@ class _SystemRun:
         state: ColumnState | None,
         unit: float,
         largest: float,
+        blocks: Blocks,
     ) -> None:
+        self._blocks = blocks
         self.target, self.unit = target, unit
         self.max_iterations = max_iterations
         self.precondition = precondition
-        self.scale = 1.0 / np.sqrt(system.shift)
-        self.residual = scaled(self.scale, system.rhs)
-        self.solution = np.zeros_like(self.residual)
+        self._shift = system.shift
+        self._scale = blocks.take(1.0 / np.sqrt(system.shift))
+        self.residual: AnyArray = blocks.scaled(self._scale, blocks.take(system.rhs))
+        self.solution: AnyArray = blocks.zeros(*self.residual.shape)
         self.iterations, self.best, self.since_best = 0, np.inf, 0
         self.largest = largest  # largest eigenvalue that the directions have shown
         self.attainable = 0.0  # residual that rounding leaves
         # The constant function is near the leading eigenvector of most kernels: its column saves a product.
         # No residual contains its image, so the recurrence alone would not keep later directions conjugate
         # to it. `take` therefore makes them conjugate to the whole first block explicitly.
-        self.first: tuple[Array, Array] | None = None
-        self.directions: Array | None = None
+        self.first: tuple[AnyArray, AnyArray] | None = None
+        self.directions: AnyArray | None = None
         self.indefinite = False
         self.norm = np.inf
         if state is not None:
@@ -147,9 +152,10 @@ class _SystemRun:
 
     def begin(self) -> None:
         """Set the directions of the first product."""
-        self.norm = _spectral(self.residual)
-        constant = self.scale[:, None] * (self.norm / np.linalg.norm(self.scale))
-        start = beside([self.residual, constant])
+        self.norm = _spectral(self._blocks, self.residual)
+        scale = 1.0 / np.sqrt(self._shift)
+        constant = scale[:, None] * (self.norm / np.linalg.norm(scale))
+        start = self._blocks.beside([self.residual, self._blocks.take(constant)])
         directions = self._preconditioned_directions(start, _DROP * self.target)
         if directions is None or self._is_done():
             return
@@ -157,15 +163,15 @@ class _SystemRun:
             directions = self._preconditioned_directions(self.residual, 0.0)
         self.directions = directions
 
-    def _preconditioned_directions(self, block: Array, least: float) -> Array | None:
+    def _preconditioned_directions(self, block: AnyArray, least: float) -> AnyArray | None:
         """Return the directions of ``block`` above ``least``, preconditioned if the run is.
 
         Returns None if the preconditioner is not positive definite.
         """
-        directions: Array | None = _directions(block, least)
+        directions: AnyArray | None = _directions(self._blocks, block, least)
         assert directions is not None
         if self.precondition is not None and directions.shape[1]:
-            directions = _orthonormal(directions, self.precondition(directions))
+            directions = _orthonormal(self._blocks, directions, self.precondition(directions))
         self.indefinite = directions is None
         return directions
 
@@ -173,21 +179,22 @@ class _SystemRun:
     def width(self) -> int:
         """Number of columns k of the next product."""
         assert self.directions is not None
-        return self.directions.shape[1]
+        return int(self.directions.shape[1])
 
     @property
-    def next_directions(self) -> Array:
+    def next_directions(self) -> AnyArray:
         """Block (n, k) that the caller multiplies by K."""
         assert self.directions is not None
-        return scaled(self.scale, self.directions)
+        return self._blocks.scaled(self._scale, self.directions)
 
-    def take(self, product: Array) -> None:
+    def take(self, product: AnyArray) -> None:
         """Update solution and residual with ``product``, K times `next_directions`."""
         assert self.directions is not None
+        blocks = self._blocks
         directions, self.directions = self.directions, None  # freed as soon as possible
-        image = scaled(self.scale, product, base=directions)
+        image = blocks.scaled(self._scale, product, base=directions)
         self.iterations += 1
-        energy = inner(directions, image)
+        energy = blocks.inner(directions, image)
         values, vectors = eigh((energy + energy.T) / 2)
         if self.precondition is None:  # otherwise directions are not orthonormal
             self.largest = max(self.largest, float(values[-1]))
@@ -195,13 +202,14 @@ class _SystemRun:
         half = vectors[:, good] / np.sqrt(values[good])
         # Now directions' A directions = I. In place if all columns stay: new memory costs as much time.
         directions, image = (
-            times(block, half, out=block if good.all() else None) for block in (directions, image)
+            blocks.times(block, half, out=block if good.all() else None)
+            for block in (directions, image)
         )
-        step = inner(directions, self.residual)
-        times(directions, step, base=self.solution, out=self.solution)
-        times(image, step, base=self.residual, sign=-1.0, out=self.residual)
-        self.norm = _spectral(self.residual)
-        self.attainable = _ATTAINED * self.unit * self.largest * _spectral(self.solution)
+        step = blocks.inner(directions, self.residual)
+        blocks.times(directions, step, base=self.solution, out=self.solution)
+        blocks.times(image, step, base=self.residual, sign=-1.0, out=self.residual)
+        self.norm = _spectral(blocks, self.residual)
+        self.attainable = _ATTAINED * self.unit * self.largest * _spectral(blocks, self.solution)
         if self.norm < self.best / 2:
             self.best, self.since_best = self.norm, 0
         else:
@@ -218,13 +226,14 @@ class _SystemRun:
             if changed is None:
                 return
             block = changed
-        conjugate = times(directions, inner(image, block), base=block, sign=-1.0)
+        conjugate = blocks.times(directions, blocks.inner(image, block), base=block, sign=-1.0)
         if self.first is None:
             self.first = directions, image
         else:
             before, its_image = self.first
-            times(before, inner(its_image, block), base=conjugate, sign=-1.0, out=conjugate)
-        self.directions = _directions(conjugate, least if plain else 0.0)
+            share = blocks.inner(its_image, block)
+            blocks.times(before, share, base=conjugate, sign=-1.0, out=conjugate)
+        self.directions = _directions(blocks, conjugate, least if plain else 0.0)
         if not self.directions.shape[1]:
             # Each direction is below the threshold, their sum is not: restart with all of them.
             self.directions = self._preconditioned_directions(self.residual, 0.0)
@@ -243,30 +252,34 @@ class _SystemRun:
         return near or self.norm <= self.attainable
 
     def state(self) -> ColumnState:
-        """Return the state, which shares its arrays with this object."""
+        """Return the state; blocks in host memory are shared with this object."""
         assert self.directions is not None
-        first, image = (None, None) if self.first is None else self.first
+        host = self._blocks.host
+        first, image = (None, None) if self.first is None else map(host, self.first)
         return ColumnState(
-            self.solution, self.residual, self.directions, self.iterations, self.since_best,
-            self.best, self.norm, self.largest, first, image,
+            host(self.solution), host(self.residual), host(self.directions), self.iterations,
+            self.since_best, self.best, self.norm, self.largest, first, image,
         )  # fmt: skip
 
     def _restore(self, state: ColumnState) -> None:
-        # Copied into arrays of the usual layout, so that sums over them are taken in the same order.
-        self.solution[...] = state.solution
-        self.residual[...] = state.residual
-        self.directions = state.directions
+        # Copies, whose rows are contiguous, so that sums over them are taken in the same order.
+        take = self._blocks.take
+        self.solution, self.residual = (
+            take(np.array(block, order="C")) for block in (state.solution, state.residual)
+        )
+        self.directions = take(state.directions)
         self.iterations, self.since_best = state.iterations, state.since_best
         self.best, self.norm, self.largest = state.best, state.norm, state.largest
         if state.first is not None and state.first_image is not None:
-            self.first = state.first, state.first_image
+            self.first = take(state.first), take(state.first_image)
 
     def result(self) -> CGResult:
         """Return the solution in the unscaled variables of the system."""
         short = self.norm > self.target and self._is_exhausted()
+        blocks, unscale = self._blocks, self._blocks.take(np.sqrt(self._shift))
         return CGResult(
-            value=scaled(self.scale, self.solution),
-            residual=scaled(1.0 / self.scale, self.residual),
+            value=blocks.host(blocks.scaled(self._scale, self.solution)),
+            residual=blocks.host(blocks.scaled(unscale, self.residual)),
             iterations=self.iterations,
             converged=self.norm <= self.target or short,
             short=short,
@@ -318,6 +331,9 @@ class BlockCGRun:
         self._operator = operator
         self._running: dict[int, _SystemRun] = {}
         self._results: dict[int, CGResult] = {}
+        # The constant function is a further column of each system. Preconditioners work on the host.
+        columns = sum(system.rhs.shape[1] + 1 for system in systems)
+        self._blocks = operator.blocks(columns) if precondition is None else HostBlocks()
         for index, system in enumerate(systems):
             saved_state = None if state is None else state.systems[index]
             if isinstance(saved_state, CGResult):
@@ -325,7 +341,7 @@ class BlockCGRun:
                 continue
             apply = None if precondition is None else precondition[index]
             self._running[index] = _SystemRun(
-                system, target, max_iterations, apply, saved_state, unit, largest
+                system, target, max_iterations, apply, saved_state, unit, largest, self._blocks
             )
         if state is not None:
             operator.passes = state.passes
@@ -347,16 +363,16 @@ class BlockCGRun:
         self.has_begun = True
         while running:
             product = self._operator.matmul(
-                beside([system.next_directions for system in running.values()])
+                self._blocks.beside([system.next_directions for system in running.values()])
             )  # fmt: skip
             with _uninterrupted():
                 self._passes = self._operator.passes
-                ends = np.cumsum([system.width for system in running.values()])[:-1]
-                for system, part in zip(
-                    running.values(), np.split(product, ends, axis=1), strict=True
-                ):
-                    system.take(part)
-                del product, part, system
+                start = 0
+                for system in running.values():
+                    part = slice(start, start + system.width)
+                    start = part.stop
+                    system.take(self._blocks.columns(product, part))
+                del product, system
                 self._settle()
             yield max((system.norm for system in running.values()), default=None)
 
