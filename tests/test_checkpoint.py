@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 import fastmcmd as fm
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
+from fastmcmd.backends.tall_skinny import HostBlocks
 from fastmcmd.checkpoint import Checkpoint, fingerprint_of
 from fastmcmd.gram import GramOperator
 from fastmcmd.io import archive
-from fastmcmd.solvers import block_cg, cg
+from fastmcmd.solvers import cg
 from fastmcmd.solvers.base import Goal, System
 
 KERNEL = fm.RBF(0.5)
@@ -541,8 +542,8 @@ def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return times(*arguments, **keywords)
 
-    times = block_cg.times
-    monkeypatch.setattr(block_cg, "times", interrupting)
+    times = HostBlocks.times
+    monkeypatch.setattr(HostBlocks, "times", interrupting)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         run(operator_of(x), systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))

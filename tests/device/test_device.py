@@ -29,6 +29,32 @@ from fastmcmd.errors import MemoryLimitError
 KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
 
 
+def test_blocks_of_cg_stay_on_the_device(monkeypatch):
+    """Between products only small matrices are copied: the solution leaves the device once, at the end."""
+    x = rows_of(900, 40)
+    y = noisy_sine(np.random.default_rng(0), x)
+    device = HostDevice(10**8)
+    monkeypatch.setattr(cuda, "cupy", lambda: None)
+    monkeypatch.setattr(cuda, "cuda_device_count", lambda: (1, ""))
+    monkeypatch.setattr(cuda, "cuda_device", lambda index, budget: device)
+    large, download = [], HostDevice.download
+
+    def downloaded(self, array):
+        large.append(array.shape[0] == 900)
+        return download(self, array)
+
+    monkeypatch.setattr(HostDevice, "download", downloaded)
+    options = dict(x_kernel=fm.RBF(0.5), solver="cg", lam=0.01)
+    result = fm.cce(x, y, y[::-1].copy(), backend="cupy", **options)
+    exact = fm.cce(x, y, y[::-1].copy(), backend="cpu", dtype="float64", **options)
+    bound = result.error_bound + exact.error_bound
+    assert np.abs(result.values - exact.values).max() <= bound
+    assert result.info.iterations > 4
+    # The solution and its residual, and products of the certificate and of the values at the inputs.
+    assert sum(large) <= 5
+    assert len(large) > 20
+
+
 # ------------------------------------------------------------------------------------ budgets
 
 

@@ -15,6 +15,7 @@ import fastmcmd as fm
 from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device import cuda
 from fastmcmd.device.base import DeviceMemoryError
+from fastmcmd.device.blocks import DeviceBlocks
 
 # The last is a device; the second one CuPy's calls with NumPy behind them, each test in one of the modes of
 # fake_streams.py, all in that of FASTMCMD_TEST_STREAMS.
@@ -338,6 +339,43 @@ def test_products_and_solutions_of_parts(gpu, dtype):
             np.linalg.solve(operator, rhs) if not right else np.linalg.solve(operator.T, rhs.T).T
         )
         np.testing.assert_allclose(gpu.download(where), expected, atol=unit)
+
+
+def test_blocks_of_columns(make):
+    """Operations of CG on blocks of a device agree with NumPy, and take memory within the limit."""
+    device = make(4_000_000)
+    blocks = DeviceBlocks(device)
+    rng = np.random.default_rng(0)
+    wide, small, scale = rng.normal(size=(700, 9)), rng.normal(size=(5, 4)), rng.normal(size=700)
+    on_device, factor = blocks.take(wide), blocks.take(scale)
+    a, b = (blocks.columns(on_device, some) for some in (slice(0, 5), slice(5, 9)))
+    left, right = wide[:, :5], wide[:, 5:]
+
+    def check(block, expected):
+        np.testing.assert_allclose(blocks.host(block), expected, atol=1e-12)
+
+    np.testing.assert_allclose(blocks.inner(a, b), left.T @ right, atol=1e-12)
+    check(blocks.times(a, small), left @ small)
+    check(blocks.times(a, small, sign=-1.0), -left @ small)
+    check(blocks.times(a, small, base=b, sign=-1.0), right - left @ small)
+    check(on_device, wide)  # a base that is not the result stays
+    sums = blocks.zeros(700, 4)
+    blocks.times(a, small, base=sums, out=sums)
+    blocks.times(a, small, base=sums, out=sums)
+    check(sums, 2 * left @ small)
+    check(blocks.scaled(factor, a), scale[:, None] * left)
+    check(blocks.scaled(factor, a, base=a), left + scale[:, None] * left)
+    check(blocks.beside([b, a]), np.hstack([right, left]))
+    check(blocks.beside([b]), right)
+    none = blocks.times(a, small[:, :0])
+    assert none.shape == (700, 0)
+    assert blocks.inner(none, b).shape == (0, 4)
+    check(blocks.times(none, np.ones((0, 4)), base=b), right)
+    check(blocks.times(none, np.ones((0, 2))), np.zeros((700, 2)))
+    with pytest.raises(fm.MemoryLimitError, match="device_memory_limit"):
+        blocks.zeros(700, 1000)
+    assert DeviceBlocks.fit(device, 700, 9)
+    assert not DeviceBlocks.fit(device, 7000, 9)
 
 
 @pytest.mark.slow
