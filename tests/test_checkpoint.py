@@ -543,7 +543,7 @@ def test_ctrl_c_between_products_leaves_no_half_state(rng, path, monkeypatch):
         return times(*arguments, **keywords)
 
     times = HostBlocks.times
-    monkeypatch.setattr(HostBlocks, "times", interrupting)
+    monkeypatch.setattr(HostBlocks, "times", staticmethod(interrupting))
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         run(operator_of(x), systems, keep=Checkpoint(path, "f", every=3600).stage("cg"))

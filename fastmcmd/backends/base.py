@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, DType, HostArray
-from fastmcmd.backends.blocks import Blocks
+from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.kernels import Kernel
 
 __all__ = [
@@ -204,7 +204,7 @@ class Backend(ABC):
         """
         return packed + rows <= budget
 
-    def blocks(self, n: int, columns: int) -> Blocks | None:
+    def blocks(self, n: int, columns: int) -> ColumnBlocks | None:
         """Return where CG keeps its blocks (n, k) between products, which then take and return such blocks.
 
         None means host memory. ``columns`` is the largest number of columns of a product.

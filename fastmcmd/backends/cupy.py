@@ -25,9 +25,9 @@ from fastmcmd.backends.base import (
     Products,
     RowFeatures,
 )
-from fastmcmd.backends.blocks import Blocks
+from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.device.base import Device
-from fastmcmd.device.blocks import DeviceBlocks, limits_explained
+from fastmcmd.device.column_blocks import DeviceBlocks, limits_explained
 from fastmcmd.device.features import DeviceFeatures, DeviceProducts, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
 from fastmcmd.device.packed import DeviceTiles
@@ -105,7 +105,7 @@ class CupyBackend(Backend):
         per_device = packed // len(self.devices) + rows
         return all(per_device <= device.budget - device.budget // 4 for device in self.devices)
 
-    def blocks(self, n: int, columns: int) -> Blocks | None:
+    def blocks(self, n: int, columns: int) -> ColumnBlocks | None:
         """Return blocks on the device if there is only one, and they fit beside tiles."""
         if len(self.devices) == 1 and DeviceBlocks.fit(self.devices[0], n, columns):
             return DeviceBlocks(self.devices[0])

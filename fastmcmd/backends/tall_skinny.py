@@ -200,7 +200,7 @@ def _rows(a: Any) -> Array:
 
 
 class HostBlocks:
-    """Blocks in host memory, as `fastmcmd.backends.blocks.Blocks` describes them."""
+    """Blocks in host memory, as `ColumnBlocks` describes them."""
 
     def take(self, host: Array) -> Array:
         """Return the array itself."""
@@ -218,26 +218,7 @@ class HostBlocks:
         """Return a view."""
         return block[:, some]
 
-    def inner(self, a: AnyArray, b: AnyArray) -> Array:
-        """Return ``a' b``."""
-        return inner(a, b)
-
-    def times(
-        self,
-        a: AnyArray,
-        small: Array,
-        *,
-        base: AnyArray | None = None,
-        sign: float = 1.0,
-        out: AnyArray | None = None,
-    ) -> Array:
-        """Return ``base + sign a small``, in ``out`` if it is given."""
-        return times(a, small, base=base, sign=sign, out=out)
-
-    def scaled(self, scale: AnyArray, a: AnyArray, *, base: AnyArray | None = None) -> Array:
-        """Return ``base + scale[:, None] * a``."""
-        return scaled(scale, a, base=base)
-
-    def beside(self, blocks: list[AnyArray]) -> Array:
-        """Return blocks side by side."""
-        return beside(blocks)
+    inner = staticmethod(inner)
+    times = staticmethod(times)
+    scaled = staticmethod(scaled)
+    beside = staticmethod(beside)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, PackedGram, Points
-from fastmcmd.backends.blocks import Blocks
+from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks
 from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
@@ -157,7 +157,7 @@ class GramOperator:
     def _block(self, x: HostArray | Rows) -> int:
         return max(256, min(_BLOCK_BYTES, self.budget // 4) // (8 * x.shape[1]))
 
-    def blocks(self, columns: int) -> Blocks:
+    def blocks(self, columns: int) -> ColumnBlocks:
         """Return where CG keeps its blocks of at most so many columns."""
         blocks = self.backend.blocks(len(self), columns) if self.holds_rows else None
         return HostBlocks() if blocks is None else blocks

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import AnyArray, Array
-from fastmcmd.backends.blocks import Blocks
+from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks, eigh
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
@@ -49,14 +49,14 @@ _FLAT = 25  # iterations without halving the residual after which more do not he
 _NOISE = 1e-14  # share of a Gram matrix's largest eigenvalue: smaller ones are rounding noise
 
 
-def _directions(blocks: Blocks, block: AnyArray, least: float) -> AnyArray:
+def _directions(blocks: ColumnBlocks, block: AnyArray, least: float) -> AnyArray:
     """Return orthonormal columns for the singular directions of ``block`` above ``least``."""
     values, vectors = eigh(blocks.inner(block, block))
     keep = values > max(least * least, _NOISE * values[-1], 1e-300)
     return blocks.times(block, vectors[:, keep] / np.sqrt(values[keep]))
 
 
-def _orthonormal(blocks: Blocks, directions: AnyArray, applied: AnyArray) -> AnyArray | None:
+def _orthonormal(blocks: ColumnBlocks, directions: AnyArray, applied: AnyArray) -> AnyArray | None:
     """Return columns of ``applied``, M^-1 times the directions, that are orthonormal in the norm of M.
 
     That norm is close to the energy norm; in the plain norm rounding would destroy the directions along the
@@ -102,7 +102,7 @@ def restarted(
     return replace(state, systems=systems)
 
 
-def _spectral(blocks: Blocks, block: AnyArray) -> float:
+def _spectral(blocks: ColumnBlocks, block: AnyArray) -> float:
     products = blocks.inner(block, block)
     if not np.isfinite(products).all():
         raise NumericalError(
@@ -127,7 +127,7 @@ class _SystemRun:
         state: ColumnState | None,
         unit: float,
         largest: float,
-        blocks: Blocks,
+        blocks: ColumnBlocks,
     ) -> None:
         self._blocks = blocks
         self.target, self.unit = target, unit

@@ -15,7 +15,7 @@ import fastmcmd as fm
 from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device import cuda
 from fastmcmd.device.base import DeviceMemoryError
-from fastmcmd.device.blocks import DeviceBlocks
+from fastmcmd.device.column_blocks import DeviceBlocks
 
 # The last is a device; the second one CuPy's calls with NumPy behind them, each test in one of the modes of
 # fake_streams.py, all in that of FASTMCMD_TEST_STREAMS.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.annotations import AnyArray, Array
 from fastmcmd._base.memory import format_bytes
 from fastmcmd.device.base import Device, DeviceMemoryError, leading
 from fastmcmd.device.source import row_source
@@ -17,9 +15,8 @@ from fastmcmd.errors import MemoryLimitError
 
 __all__ = ["DeviceBlocks", "limits_explained"]
 
-Array = NDArray[Any]
 _FLOAT64 = np.dtype(np.float64)
-_HELD = 10  # blocks that a run of CG holds at once
+_AT_ONCE = 10  # blocks that a run of CG holds at once
 _OF_BUDGET = 6  # they use at most 1 / 6 of a device's memory
 
 
@@ -41,7 +38,7 @@ def limits_explained(devices: tuple[Device, ...], how: str = "") -> Iterator[Non
 
 
 class DeviceBlocks:
-    """Blocks (n, k) in float64 on one device, as `fastmcmd.backends.blocks.Blocks` describes them.
+    """Blocks (n, k) in float64 on one device, as `ColumnBlocks` of the backends describes them.
 
     Parameters
     ----------
@@ -56,7 +53,7 @@ class DeviceBlocks:
     @staticmethod
     def fit(device: Device, n: int, columns: int) -> bool:
         """Tell whether the blocks of a run of CG fit beside the tiles."""
-        return _HELD * _FLOAT64.itemsize * n * columns <= device.budget // _OF_BUDGET
+        return _AT_ONCE * _FLOAT64.itemsize * n * columns <= device.budget // _OF_BUDGET
 
     def _empty(self, rows: int, columns: int) -> AnyArray:
         with limits_explained((self._device,)):

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from fastmcmd._base.annotations import AnyArray, Array
 
-__all__ = ["Blocks"]
+__all__ = ["ColumnBlocks"]
 
 
-class Blocks(Protocol):
+class ColumnBlocks(Protocol):
     """Where blocks are, and what can be done with them. Small matrices (k, j) are the host's."""
 
     def take(self, host: Array) -> AnyArray:
