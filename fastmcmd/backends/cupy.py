@@ -53,9 +53,9 @@ class CupyBackend(Backend):
     devices : tuple of Device
         Devices that share the rows of tiles.
     precision : {"auto", "float32", "split"}
-        How inner products of float32 rows are computed: directly, or as three products of parts of 10 bits
-        for tensor cores (TF32). "auto" takes the faster way, by rates that are measured once. Errors are
-        measured in float64 in either case.
+        How inner products of float32 rows are computed: directly, or as three products of float16 parts on
+        tensor cores. "auto" takes the faster way, by rates that are measured once. Errors are measured in
+        float64 in either case.
     """
 
     tile: int = LARGEST_TILE

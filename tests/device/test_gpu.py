@@ -244,7 +244,7 @@ def other(gpu):
 
 
 def test_rates_are_measured(gpu):
-    assert set(gpu.rates) == {"float64", "float32", "tf32"}
+    assert set(gpu.rates) == {"float64", "float32", "float16"}
     assert min(gpu.rates.values()) > 0
     assert gpu.tensor_cores_pay in (True, False)
     assert "cuda:0" in gpu.label
