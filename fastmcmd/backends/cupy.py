@@ -94,7 +94,9 @@ class CupyBackend(Backend):
     def unit(self, dtype: DType, dim: int) -> float:
         """Return the unit roundoff of tiles.
 
-        For split rows, low.low is left out (2^-22 of a product) and low parts are rounded (2^-23 each).
+        For split rows, low.low is left out (2^-22 of a product, as low is at most 2^-11 of high) and low
+        parts are rounded (2^-23 each). Coordinates below 2^-16 of a row's largest err by up to 2^-39 of
+        the largest, which adds less than 2^-39 sqrt(d) for each side.
         """
         return 2.0**-21 if self.splits(dtype, dim) else super().unit(dtype, dim)
 

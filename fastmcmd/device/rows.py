@@ -20,7 +20,9 @@ Array = NDArray[Any]
 
 _THREAD_COORDINATES = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
-_ALIGNED = 8  # float16 numbers in 16 bytes: tensor cores are fastest if parts lie at their multiples
+_ALIGNED = (
+    8  # float16 numbers in 16 bytes: tensor cores are fastest if parts lie at their multiples
+)
 _ARRAYS = 5  # of a block at most
 
 
@@ -35,8 +37,8 @@ class Block:
     squared, inverse : device array (b,)
         Squared norms, and one over norms or 0.
     parts : device array (4 d, b), float16, or None
-        For tensor cores: high, low, high and high parts of ``x 2**-exponents``, one below the other, so that
-        ``parts[d:]' parts[:3 d]`` is low.high + high.low + high.high in one product; see `split` in
+        For tensor cores: high, low, high and high parts of ``x 2**-exponents``, one below the other, so
+        that ``parts[d:]' parts[:3 d]`` is low.high + high.low + high.high in one product; see `split` in
         ``rows.cu``.
     exponents : device array (b,), int32, or None
         Of the rows' parts; they bring each row into the range of float16.
@@ -131,9 +133,7 @@ class DeviceRows:
         if not self.split:
             return block
         parts = device.empty((_PARTS * self.dim, _aligned(count)), np.float16)
-        return replace(
-            block, parts=parts[:, :count], exponents=device.empty((count,), np.int32)
-        )
+        return replace(block, parts=parts[:, :count], exponents=device.empty((count,), np.int32))
 
     def resident(self, device: Device) -> Block | None:
         """Return all rows on a device if they are there."""

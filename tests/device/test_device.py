@@ -187,7 +187,7 @@ def test_blocks_are_shared_once_each(gpus, n):
 # ------------------------------------------------------------------------------------- results
 
 
-@pytest.mark.parametrize("budget", [10**8, 330_000])
+@pytest.mark.parametrize("budget", [10**8, 220_000])
 def test_split_products_for_tensor_cores(budget, monkeypatch):
     """Three products of float16 parts are as accurate as one in float32, within the bound; one is not."""
     x, v = rows_of(200, 64), np.ones((200, 2))
@@ -239,12 +239,16 @@ def adversarial_rows(kind, rng):
             x[:, ::2] *= 1e-40
             x[:, 1::2] *= 2.0**-110
         case "largest":
-            x = np.finfo(np.float32).max * np.sign(x) * rng.choice([1.0, 1 - 2.0**-11, 0.5], x.shape)
+            x = (
+                np.finfo(np.float32).max
+                * np.sign(x)
+                * rng.choice([1.0, 1 - 2.0**-11, 0.5], x.shape)
+            )
         case "zeros":
             x[rng.random(x.shape) < 0.5] = 0.0
             x[3] = 0.0
-        case "halfway":  # between two neighbours, for high and for low
-            x = (1 + 2.0**-11 + 2.0**-12 + 2.0**-23) * np.sign(x)
+        case "worst":  # high and low lie halfway between neighbours, and both are rounded down
+            x = np.full(x.shape, 1 + 2.0**-11 - 3 * 2.0**-23)
         case "bits":
             bits = rng.integers(0, 0x7F800000, x.shape, dtype=np.uint32)
             x = np.copysign(bits.view(np.float32).astype(float), x)
@@ -253,7 +257,7 @@ def adversarial_rows(kind, rng):
 
 ADVERSARIAL = [
     "random", "40 orders of magnitude", "norms apart", "one huge coordinate", "subnormal",
-    "subnormal beside normal", "largest", "zeros", "halfway", "bits",
+    "subnormal beside normal", "largest", "zeros", "worst", "bits",
 ]  # fmt: skip
 
 
@@ -276,7 +280,10 @@ def test_the_unit_roundoff_of_split_products(kind, other, rng):
     powers = [np.ldexp(1.0, device.download(block.exponents)) for block in blocks]
     assert max(np.abs(left).max(), np.abs(right).max()) <= 2.0**15
     by_parts = (left[70:].T @ right[:210]) * np.outer(*powers)
-    assert (np.abs(by_parts - exact) <= 2.0**-21 * sizes).all()
+    error = np.abs(by_parts - exact)
+    assert (error <= 2.0**-21 * sizes).all()
+    if kind == other == "worst":
+        assert (error > 0.99 * 2.0**-21 * sizes).all()
     fits = sizes < 2.0**127
     summed = (2.0**-21 + 210 * 2.0**-24) * sizes + 2.0**-149
     assert (np.abs(product - exact)[fits] <= summed[fits]).all()
