@@ -111,7 +111,7 @@ class Bench:
 
     def _rate(self, label: str, dtype: str) -> float:
         if "split" in label:
-            return self.rates["tf32"] / 3
+            return self.rates["float16"] / 3
         return self.rates[dtype]
 
     def _run(

@@ -25,12 +25,13 @@ from fake_streams import (
     get_elapsed_time,
     queue_of,
 )
-from host_device import compiled, ten_bits
+from host_device import ARGUMENTS, compiled
 
 _N, _T = 0, 1
 _SIDE_LEFT, _RIGHT = 0, 1
 _UPPER = 1
-_DEFAULT, _TF32 = 0, 3
+_FLOAT16, _FLOAT32 = 2, 0  # cudaDataType
+_IN_FLOAT32 = 68  # cublasComputeType_t
 
 
 class Pointer:
@@ -122,8 +123,8 @@ def _matrix(pointer, rows, columns, ld, dtype):
     """A matrix stored by columns, as cuBLAS sees it."""
     assert ld >= max(1, rows), "the leading dimension is too small"
     count = (columns - 1) * ld + rows if rows and columns else 0
-    kind = ctypes.c_float if dtype == np.float32 else ctypes.c_double
-    flat = np.ctypeslib.as_array((kind * count).from_address(pointer))
+    size = count * np.dtype(dtype).itemsize
+    flat = np.ctypeslib.as_array((ctypes.c_byte * size).from_address(pointer)).view(dtype)
     return np.lib.stride_tricks.as_strided(
         flat, (rows, columns), (flat.itemsize, ld * flat.itemsize)
     )
@@ -139,29 +140,20 @@ class Cublas:
     CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT = _SIDE_LEFT, _RIGHT
     CUBLAS_FILL_MODE_UPPER = _UPPER
     CUBLAS_DIAG_NON_UNIT = 0
-    CUBLAS_DEFAULT_MATH = _DEFAULT
 
-    def __init__(self):
-        self._modes = {}
-
-    def getMathMode(self, handle):
-        return self._modes.get(handle, _DEFAULT)
-
-    def setMathMode(self, handle, mode):
-        self._modes[handle] = mode
-
-    def _gemm(self, dtype, handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+    def _gemm(
+        self, dtype, handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, factors=None
+    ):  # fmt: skip
         _check_handle(handle)
-        left = _matrix(a, *((m, k) if transa == _N else (k, m)), lda, dtype)
-        right = _matrix(b, *((k, n) if transb == _N else (n, k)), ldb, dtype)
+        left = _matrix(a, *((m, k) if transa == _N else (k, m)), lda, factors or dtype)
+        right = _matrix(b, *((k, n) if transb == _N else (n, k)), ldb, factors or dtype)
         left = left if transa == _N else left.T
         right = right if transb == _N else right.T
-        coarse, out = self.getMathMode(handle) == _TF32, _matrix(c, m, n, ldc, dtype)
+        out = _matrix(c, m, n, ldc, dtype)
         alpha, beta = _number(alpha, dtype), _number(beta, dtype)  # of the host: read at the call
 
         def work():
-            factors = (ten_bits(left), ten_bits(right)) if coarse else (left, right)
-            product = alpha * (factors[0] @ factors[1])
+            product = alpha * (left.astype(dtype) @ right.astype(dtype))
             out[...] = product if beta == 0 else product + beta * out
 
         current_queue().issue(work)
@@ -171,6 +163,18 @@ class Cublas:
 
     def dgemm(self, *arguments):
         self._gemm(np.float64, *arguments)
+
+    def gemmEx(
+        self, handle, transa, transb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type,
+        ldc, compute_type, algorithm,
+    ):  # fmt: skip
+        """One of the products that cuBLAS has: float16 factors, in float32."""
+        types = a_type, b_type, c_type, compute_type
+        assert types == (_FLOAT16, _FLOAT16, _FLOAT32, _IN_FLOAT32), "CUBLAS_STATUS_NOT_SUPPORTED"
+        assert algorithm == -1  # CUBLAS_GEMM_DEFAULT
+        shape = transa, transb, m, n, k
+        numbers = alpha, a, lda, b, ldb, beta, c, ldc
+        self._gemm(np.float32, handle, *shape, *numbers, factors=np.float16)
 
     def _trsm(self, dtype, handle, side, fill, trans, diag, m, n, alpha, a, lda, b, ldb):
         _check_handle(handle)
@@ -269,7 +273,7 @@ class RawModule:
                 else:
                     assert value.dtype.itemsize == 8  # as wide as the kernel's argument
                     words.append(int(value))
-            parameters = (word * 16)(*words, *[0] * (16 - len(words)))
+            parameters = (word * ARGUMENTS)(*words, *[0] * (ARGUMENTS - len(words)))
 
             def work(owners=owners):
                 self._library.run(

@@ -35,7 +35,7 @@ struct place { unsigned x, y, z; };
 static thread_local place blockIdx, threadIdx, blockDim;
 typedef long long word;
 typedef void (*kernel)(word, word, word, word, word, word, word, word, word, word, word, word, word,
-                       word, word, word);
+                       word, word, word, word, word, word, word);
 extern "C" void run(void* f, word gx, word gy, word bx, word by, const word* a) {
   blockDim = {unsigned(bx), unsigned(by), 1};
   for (word y = 0; y < gy; ++y) for (word x = 0; x < gx; ++x)
@@ -43,10 +43,11 @@ extern "C" void run(void* f, word gx, word gy, word bx, word by, const word* a) 
       blockIdx = {unsigned(x), unsigned(y), 0};
       threadIdx = {unsigned(u), unsigned(v), 0};
       reinterpret_cast<kernel>(f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10],
-                                  a[11], a[12], a[13], a[14], a[15]);
+                                  a[11], a[12], a[13], a[14], a[15], a[16], a[17], a[18], a[19]);
     }
 }
 """
+ARGUMENTS = 20  # of `run`: those of a kernel, and zeros
 _COMPILING = threading.Lock()
 FOLDER_VARIABLE = "FASTMCMD_TEST_KERNELS"  # set by conftest.py: one folder for all workers of a run
 
@@ -143,6 +144,10 @@ class HostDevice(Device):
         return self._pays
 
     @property
+    def float64_is_fast(self):
+        return False
+
+    @property
     def held(self):
         return self._held_bytes
 
@@ -231,13 +236,14 @@ class HostDevice(Device):
         self._slots.clear()
         self.busy.clear()
 
-    def multiply(self, out, a, b, *, transposed=(False, False), scale=1.0, keep=0.0, coarse=False):
+    def multiply(self, out, a, b, *, transposed=(False, False), scale=1.0, keep=0.0):
         left, right, into = self._inner(a), self._inner(b), self._inner(out)
-        assert left.dtype == right.dtype == into.dtype
+        assert left.dtype == right.dtype == (np.float16 if left.itemsize == 2 else into.dtype)
         for matrix in (left, right, into):
             assert matrix.shape[1] < 2 or matrix.strides[1] == matrix.itemsize, "rows have gaps"
-        if coarse and into.dtype == np.float32:
-            left, right = ten_bits(left), ten_bits(right)
+        if left.dtype == np.float16:
+            assert into.dtype == np.float32
+            left, right = left.astype(np.float32), right.astype(np.float32)
         left = left.T if transposed[0] else left
         right = right.T if transposed[1] else right
         product = scale * (left @ right)
@@ -272,21 +278,16 @@ class HostDevice(Device):
             else:
                 assert isinstance(value, int), f"{name}: {value!r}"
                 words.append(value)
-        words += [0] * (16 - len(words))
+        words += [0] * (ARGUMENTS - len(words))
         library = compiled(source.text)
         block = (256, 1) if size[1] == 1 else (32, 8)
         grid = [-(-count // threads) for count, threads in zip(size, block, strict=True)]
         place = ctypes.cast(getattr(library, name), ctypes.c_void_p)
         word = ctypes.c_longlong
         library.run(
-            place, word(grid[0]), word(grid[1]), word(block[0]), word(block[1]), (word * 16)(*words)
-        )
-
-
-def ten_bits(values):
-    """Round numbers as tensor cores read them: float32 with 10 bits after the point."""
-    bits = np.ascontiguousarray(values).view(np.uint32)
-    return ((bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
+            place, word(grid[0]), word(grid[1]), word(block[0]), word(block[1]),
+            (word * ARGUMENTS)(*words),
+        )  # fmt: skip
 
 
 def backend_of(budget, gpus=1, tile=64, **options):

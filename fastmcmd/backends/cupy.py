@@ -40,6 +40,7 @@ from fastmcmd.kernels import Kernel
 __all__ = ["CupyBackend"]
 
 _SQUARE = 32  # a matrix in float64 that takes a quarter of a device's memory may be one tile
+_FEW_ROWS = 30_000  # a float64 product of so many rows with 512 columns takes 20 ms on an H200
 _OF_BUDGET = 4  # right-hand sides and results use at most 1 / 4 of a device's memory
 
 
@@ -54,9 +55,9 @@ class CupyBackend(Backend):
     devices : tuple of Device
         Devices that share the rows of tiles.
     precision : {"auto", "float32", "split"}
-        How inner products of float32 rows are computed: directly, or as three products of parts of 10 bits
-        for tensor cores (TF32). "auto" takes the faster way, by rates that are measured once. Errors are
-        measured in float64 in either case.
+        How inner products of float32 rows are computed: directly, or as three products of float16 parts on
+        tensor cores. "auto" takes the faster way, by rates that are measured once. Errors are measured in
+        float64 in either case.
     """
 
     tile: int = LARGEST_TILE
@@ -95,7 +96,9 @@ class CupyBackend(Backend):
     def unit(self, dtype: DType, dim: int) -> float:
         """Return the unit roundoff of tiles.
 
-        For split rows, low.low is left out (2^-22 of a product) and low parts are rounded (2^-23 each).
+        For split rows, low.low is left out (2^-22 of a product, as low is at most 2^-11 of high) and low
+        parts are rounded (2^-23 each). Coordinates below 2^-16 of a row's largest err by up to 2^-39 of
+        the largest, which adds less than 2^-39 sqrt(d) for each side.
         """
         return 2.0**-21 if self.splits(dtype, dim) else super().unit(dtype, dim)
 
@@ -110,6 +113,10 @@ class CupyBackend(Backend):
         if len(self.devices) == 1 and DeviceBlocks.fit(self.devices[0], n, columns):
             return DeviceBlocks(self.devices[0])
         return None
+
+    def certifies_every_row(self, n: int) -> bool:
+        """Return True for few rows: the host draws samples, and needs some 20 ms."""
+        return n <= _FEW_ROWS and all(device.float64_is_fast for device in self.devices)
 
     def takes(self, rows: AnyArray) -> bool:
         """Return True: devices copy rows from each other."""

@@ -110,12 +110,12 @@ class Device(ABC):
     @abstractmethod
     def multiply(
         self, out: AnyArray, a: AnyArray, b: AnyArray, *, transposed: tuple[bool, bool] = (False, False),
-        scale: float = 1.0, keep: float = 0.0, coarse: bool = False,
+        scale: float = 1.0, keep: float = 0.0,
     ) -> None:  # fmt: skip
         """Set ``out = scale op(a) op(b) + keep out`` for matrices of one precision with contiguous rows.
 
-        ``transposed`` says which of the two is taken as its transpose. ``coarse`` lets float32 factors be
-        rounded to the 10 bits that tensor cores take.
+        ``transposed`` says which of the two is taken as its transpose. Factors in float16 have products in
+        float32, by tensor cores.
         """
 
     @abstractmethod
@@ -149,7 +149,16 @@ class Device(ABC):
     @property
     @abstractmethod
     def tensor_cores_pay(self) -> bool:
-        """Whether three products of `coarse` factors take less time than one in float32."""
+        """Whether three products of float16 factors take less time than one in float32."""
+
+    @property
+    @abstractmethod
+    def float64_is_fast(self) -> bool:
+        """Whether a product in float64 takes at most four times as long as one in float32."""
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Return a context within which the calls of a thread start sooner."""
+        return nullcontext()
 
     @property
     @abstractmethod

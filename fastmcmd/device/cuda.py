@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -27,9 +29,10 @@ _BLOCK = (32, 8)  # threads: a warp along x, whose threads read neighbouring num
 _LINE = (256, 1)
 _MEASURED = 4096  # rows of the matrices by which rates are measured: some milliseconds
 _LEAST_MEASURED = 512  # on a device that is nearly full
-_PAYS = 3.3  # three times the operations, and rows that take five times the memory
+_PAYS = 3.3  # three times the operations, and rows that take three times the memory
 _COPIERS = 4  # threads that copy rows into pinned memory
-_TF32 = 3  # CUBLAS_TF32_TENSOR_OP_MATH of cublas_api.h, which CuPy 14 does not name
+# Of library_types.h and cublas_api.h: CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT.
+_FLOAT16, _FLOAT32, _IN_FLOAT32, _ANY_ALGORITHM = 2, 0, 68, -1
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
 
 
@@ -67,7 +70,7 @@ def on_device(method: Any) -> Any:
 
     @functools.wraps(method)
     def run(self: CudaDevice, *arguments: Any, **options: Any) -> Any:
-        with self.gpu, self.stream:
+        with self.active():
             return method(self, *arguments, **options)
 
     return run
@@ -107,8 +110,22 @@ class CudaDevice(Device):
         self._kernels: dict[tuple[str, str], Any] = {}
         self._slots = Slots()
         self.lock = threading.RLock()
+        self._thread = threading.local()
         self._peak = 0
         self._copiers = ThreadPoolExecutor(_COPIERS, thread_name_prefix="fastmcmd-copy")
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Return a context in which this device and its stream are the current ones of the thread."""
+        return nullcontext() if getattr(self._thread, "is_active", False) else self._activated()
+
+    @contextmanager
+    def _activated(self) -> Iterator[None]:
+        with self.gpu, self.stream:
+            self._thread.is_active = True
+            try:
+                yield
+            finally:
+                self._thread.is_active = False
 
     @property
     def label(self) -> str:
@@ -241,7 +258,7 @@ class CudaDevice(Device):
     @on_device
     def multiply(
         self, out: AnyArray, a: AnyArray, b: AnyArray, *, transposed: tuple[bool, bool] = (False, False),
-        scale: float = 1.0, keep: float = 0.0, coarse: bool = False,
+        scale: float = 1.0, keep: float = 0.0,
     ) -> None:  # fmt: skip
         """Set ``out = scale op(a) op(b) + keep out`` by cuBLAS.
 
@@ -253,19 +270,21 @@ class CudaDevice(Device):
         if not (rows and columns):
             return
         handle = self._cp.cuda.device.get_cublas_handle()
-        gemm = cublas.sgemm if out.itemsize == 4 else cublas.dgemm
         operation = (cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_T)
         factors = np.array([scale, keep], dtype=out.dtype)
-        mode = cublas.getMathMode(handle)
-        cublas.setMathMode(handle, _TF32 if coarse else cublas.CUBLAS_DEFAULT_MATH)
-        try:
-            gemm(
-                handle, operation[transposed[1]], operation[transposed[0]], columns, rows, inner,
-                factors[:1].ctypes.data, b.data.ptr, leading(b), a.data.ptr, leading(a),
-                factors[1:].ctypes.data, out.data.ptr, leading(out),
+        shape = operation[transposed[1]], operation[transposed[0]], columns, rows, inner
+        if a.itemsize == 2:
+            cublas.gemmEx(
+                handle, *shape, factors[:1].ctypes.data, b.data.ptr, _FLOAT16, leading(b), a.data.ptr,
+                _FLOAT16, leading(a), factors[1:].ctypes.data, out.data.ptr, _FLOAT32, leading(out),
+                _IN_FLOAT32, _ANY_ALGORITHM,
             )  # fmt: skip
-        finally:
-            cublas.setMathMode(handle, mode)
+            return
+        gemm = cublas.sgemm if out.itemsize == 4 else cublas.dgemm
+        gemm(
+            handle, *shape, factors[:1].ctypes.data, b.data.ptr, leading(b), a.data.ptr, leading(a),
+            factors[1:].ctypes.data, out.data.ptr, leading(out),
+        )  # fmt: skip
 
     @on_device
     def solve(
@@ -333,25 +352,32 @@ class CudaDevice(Device):
 
     @cached_property
     def rates(self) -> dict[str, float]:
-        """Operations a second of products of square matrices: "float64", "float32" and "tf32", measured."""
-        return {
-            "float64": self._rate(np.float64, False),
-            "float32": self._rate(np.float32, False),
-            "tf32": self._rate(np.float32, True),
-        }
+        """Operations a second of products of square matrices, measured, by the precision of the factors."""
+        return self._measured_rates()
 
     @on_device
-    def _rate(self, dtype: DTypeLike, coarse: bool) -> float:
-        cp, order = self._cp, _MEASURED
-        while order > _LEAST_MEASURED and 3 * 8 * order**2 > cp.cuda.runtime.memGetInfo()[0] // 4:
+    def _measured_rates(self) -> dict[str, float]:
+        order = _MEASURED
+        free, _ = self._cp.cuda.runtime.memGetInfo()
+        while order > _LEAST_MEASURED and 3 * 8 * order**2 > free // 4:
             order //= 2
+        # Random, because products of zeros take less power, and so less time, than those of data.
+        factor = np.random.default_rng(0).random((order, order), dtype=np.float32)
+        return {kind: self._rate(factor.astype(kind)) for kind in ("float64", "float32", "float16")}
+
+    def _rate(self, factor: Array) -> float:
+        cp, order = self._cp, len(factor)
+        kind = factor.dtype
         with cp.cuda.using_allocator(None):  # beside the budget: these are given back at once
-            a, b, out = (cp.zeros((order, order), dtype) for _ in range(3))
+            a, b = (cp.empty((order, order), kind) for _ in range(2))
+            out = cp.empty((order, order), np.promote_types(kind, np.float32))
+        for array in (a, b):
+            array.set(factor, stream=self.stream)
         best = 0.0
         for _ in range(3):
             start, stop = cp.cuda.Event(), cp.cuda.Event()
             start.record(self.stream)
-            self.multiply(out, a, b, transposed=(True, False), coarse=coarse)
+            self.multiply(out, a, b, transposed=(True, False))
             stop.record(self.stream)
             stop.synchronize()
             best = max(best, 2e3 * order**3 / cp.cuda.get_elapsed_time(start, stop))
@@ -359,8 +385,13 @@ class CudaDevice(Device):
 
     @property
     def tensor_cores_pay(self) -> bool:
-        """Whether TF32 is clearly more than three times as fast as float32."""
-        return self.rates["tf32"] > _PAYS * self.rates["float32"]
+        """Whether float16 is clearly more than three times as fast as float32."""
+        return self.rates["float16"] > _PAYS * self.rates["float32"]
+
+    @property
+    def float64_is_fast(self) -> bool:
+        """Whether float64 takes at most four times as long as float32: on devices of data centres."""
+        return self.rates["float64"] > self.rates["float32"] / 4
 
     @property
     @on_device  # CuPy's pools tell what the current device holds

@@ -22,6 +22,8 @@ struct number_math {
   static __device__ __forceinline__ real raised(real v, double degree) {
     return static_cast<real>(pow(static_cast<double>(v), degree));
   }
+  static __device__ __forceinline__ float scaled(float v, int exponent) { return ldexpf(v, exponent); }
+  static __device__ __forceinline__ double scaled(double v, int exponent) { return ldexp(v, exponent); }
   static __device__ __forceinline__ real if_less(real a, real b, real yes, real no) {
     return a < b ? yes : no;
   }

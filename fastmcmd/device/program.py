@@ -50,24 +50,26 @@ class TileProgram:
         """
         if id(device) not in self._uploaded:
             self._uploaded[id(device)] = device.upload(self.parameters)
+        in_parts = left.parts is not None and right.parts is not None
         if self.source.needs_dot:
-            _inner(device, tile, left, right)
+            _inner(device, tile, left, right, in_parts)
+        exponents = (left.exponents, right.exponents) if in_parts else (None, None)
         rows, cols = len(left), len(right)
         device.launch(
             self.source, "pairs", (-(-cols // SIDE), -(-rows // SIDE)), tile, leading(tile), rows,
             cols, left.x, leading(left.x), right.x, leading(right.x), int(left.x.shape[0]),
-            left.squared, right.squared, left.inverse, right.inverse,
+            left.squared, right.squared, left.inverse, right.inverse, *exponents,
             _APART if shift is None else shift, self._uploaded[id(device)],
         )  # fmt: skip
 
 
-def _inner(device: Device, tile: AnyArray, left: Block, right: Block) -> None:
-    """Set the tile to the inner products of rows, by tensor cores where both are split."""
-    if left.parts is None or right.parts is None:
+def _inner(device: Device, tile: AnyArray, left: Block, right: Block, in_parts: bool) -> None:
+    """Set the tile to the inner products of rows; of their parts, which "pairs" scales back."""
+    if not in_parts:
         device.multiply(tile, left.x, right.x, transposed=(True, False))
         return
     # One product of three times the coordinates, not three: the tile is written once. The smallest terms
     # come first.
     dim = int(left.x.shape[0])
     low_first, high_first = left.parts[dim:], right.parts[: 3 * dim]
-    device.multiply(tile, low_first, high_first, transposed=(True, False), coarse=True)
+    device.multiply(tile, low_first, high_first, transposed=(True, False))

@@ -44,17 +44,50 @@ extern "C" __global__ void norms(const real* x, index_t ldx, index_t n, index_t 
 }
 
 #if FASTMCMD_FLOAT32
-// x = high + low, both of the 10 bits that tensor cores take: the products low.high + high.low + high.high
+// Exponents e of rows: the largest |coordinate| of x 2^-e lies in [2^14, 2^15), within the range of float16.
+extern "C" __global__ void exponents(const real* x, index_t ldx, index_t n, index_t d, int* exponent) {
+  const index_t i = thread_x();
+  if (i >= n) return;
+  real largest = 0;
+  for (index_t k = 0; k < d; ++k) {
+    const real size = number_math::absolute(x[k * ldx + i]);
+    if (size > largest) largest = size;
+  }
+  int power = 0;  // largest < 2^power; 0 for a row of zeros
+  frexpf(largest, &power);
+  exponent[i] = power - 15;
+}
+
+// The float16 next to a number of at most 2^15, to even halfway. Below 2^-14 they are multiples of 2^-24, as
+// are the float32 numbers around 0.75.
+__device__ __forceinline__ float nearest_float16(float v) {
+  if (number_math::absolute(v) < 0x1p-14f) return (v + 0.75f) - 0.75f;
+  const unsigned bits = __float_as_uint(v);
+  return __uint_as_float((bits + 0xFFFu + (bits >> 13 & 1u)) & 0xFFFFE000u);
+}
+
+// The bits of a float16, given as float.
+__device__ __forceinline__ unsigned short float16_bits(float v) {
+  const float size = number_math::absolute(v);
+  const unsigned sign = __float_as_uint(v) >> 16 & 0x8000u;
+  const unsigned bits = size < 0x1p-14f ? static_cast<unsigned>(size * 0x1p24f)
+                                        : (__float_as_uint(size) - 0x38000000u) >> 13;
+  return static_cast<unsigned short>(sign | bits);
+}
+
+// x 2^-e = high + low in float16, which tensor cores multiply: the products low.high + high.low + high.high
 // have the error of float32. `parts` (4 d x n) are high, low, high, high: its last three, times its first
 // three, are these products.
-extern "C" __global__ void split(const real* x, index_t ldx, index_t n, index_t d, real* parts, index_t ld) {
+extern "C" __global__ void split(const real* x, index_t ldx, index_t n, index_t d, const int* exponent,
+                                 unsigned short* parts, index_t ld) {
   const index_t i = thread_x();
   const index_t k = thread_y();
   if (i >= n || k >= d) return;
-  const real value = x[k * ldx + i];
-  const real high = __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xFFFFE000u);
+  const float value = ldexpf(x[k * ldx + i], -exponent[i]);
+  const float nearest = nearest_float16(value);
+  const unsigned short high = float16_bits(nearest);
   parts[k * ld + i] = high;
-  parts[(d + k) * ld + i] = value - high;
+  parts[(d + k) * ld + i] = float16_bits(nearest_float16(value - nearest));
   parts[(2 * d + k) * ld + i] = high;
   parts[(3 * d + k) * ld + i] = high;
 }

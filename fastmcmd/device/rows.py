@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,10 @@ Array = NDArray[Any]
 
 _THREAD_COORDINATES = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
-_ARRAYS = 4  # of a block at most
+_ALIGNED = (
+    8  # float16 numbers in 16 bytes: tensor cores are fastest if parts lie at their multiples
+)
+_ARRAYS = 5  # of a block at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,24 +36,34 @@ class Block:
         Row i is column i, so that threads of neighbouring rows read neighbouring numbers.
     squared, inverse : device array (b,)
         Squared norms, and one over norms or 0.
-    parts : device array (4 d, b) or None
-        For tensor cores, which take 10 bits: high, low, high and high parts of x, one below the other, so
+    parts : device array (4 d, b), float16, or None
+        For tensor cores: high, low, high and high parts of ``x 2**-exponents``, one below the other, so
         that ``parts[d:]' parts[:3 d]`` is low.high + high.low + high.high in one product; see `split` in
         ``rows.cu``.
+    exponents : device array (b,), int32, or None
+        Of the rows' parts; they bring each row into the range of float16.
     """
 
     x: AnyArray
     squared: Any
     inverse: Any
     parts: Any = None
+    exponents: Any = None
 
     def __len__(self) -> int:
         return int(self.x.shape[1])
 
     def part(self, rows: slice) -> Block:
         """Return some of the rows, where they are."""
-        parts = None if self.parts is None else self.parts[:, rows]
-        return Block(self.x[:, rows], self.squared[rows], self.inverse[rows], parts)
+        block = Block(self.x[:, rows], self.squared[rows], self.inverse[rows])
+        if self.parts is None:
+            return block
+        return replace(block, parts=self.parts[:, rows], exponents=self.exponents[rows])
+
+
+def _aligned(count: int) -> int:
+    """Return the columns of parts in memory."""
+    return -(-count // _ALIGNED) * _ALIGNED
 
 
 @dataclass(eq=False)
@@ -99,8 +112,9 @@ class DeviceRows:
     @property
     def laid_row(self) -> int:
         """Bytes of a row that is laid on a device."""
-        copies = 1 + _PARTS if self.split else 1
-        return (copies * self.dim + 2) * self.dtype.itemsize
+        direct = (self.dim + 2) * self.dtype.itemsize
+        in_parts = _PARTS * self.dim * np.dtype(np.float16).itemsize + np.dtype(np.int32).itemsize
+        return direct + in_parts if self.split else direct
 
     def staging(self, count: int) -> int:
         """Return the bytes that ``count`` rows take on a device as they were given, until they are laid."""
@@ -108,14 +122,18 @@ class DeviceRows:
 
     def laid_bytes(self, count: int) -> int:
         """Return the bytes of ``count`` rows on a device."""
+        count = _aligned(count) if self.split else count
         return count * self.laid_row + _ARRAYS * ROUNDED
 
     def empty(self, device: Device, count: int) -> Block:
         """Return room for ``count`` rows on a device."""
         x = device.empty((self.dim, count), self.dtype)
         squared, inverse = (device.empty((count,), self.dtype) for _ in range(2))
-        parts = device.empty((_PARTS * self.dim, count), self.dtype) if self.split else None
-        return Block(x, squared, inverse, parts)
+        block = Block(x, squared, inverse)
+        if not self.split:
+            return block
+        parts = device.empty((_PARTS * self.dim, _aligned(count)), np.float16)
+        return replace(block, parts=parts[:, :count], exponents=device.empty((count,), np.int32))
 
     def resident(self, device: Device) -> Block | None:
         """Return all rows on a device if they are there."""
@@ -191,8 +209,12 @@ class DeviceRows:
         )  # fmt: skip
         if block.parts is not None:
             device.launch(
+                source, "exponents", (count, 1), block.x, leading(block.x), count, self.dim,
+                block.exponents,
+            )  # fmt: skip
+            device.launch(
                 source, "split", (count, self.dim), block.x, leading(block.x), count, self.dim,
-                block.parts, leading(block.parts),
+                block.exponents, block.parts, leading(block.parts),
             )  # fmt: skip
 
     def _offset(self, device: Device) -> AnyArray:

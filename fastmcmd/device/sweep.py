@@ -92,7 +92,7 @@ def on_each(devices: Sequence[Device], work: Callable[[int, Device], Result]) ->
     """Return what ``work(place, device)`` gives for each device, in order; they run beside each other."""
 
     def alone(place: int, device: Device) -> Result:
-        with device.lock:  # it fills the device: of two calls at once one waits
+        with device.lock, device.active():  # it fills the device: of two calls at once one waits
             try:
                 return work(place, device)
             finally:

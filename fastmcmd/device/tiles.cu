@@ -11,11 +11,14 @@ using namespace fastmcmd::device;
 #define FASTMCMD_EACH 4
 
 // `tile` (rows x cols, ld apart) holds the inner products where the kernel needs them, and receives the
-// values. Row r and column c are the same point where r + shift == c.
+// values. Those of split rows are still to be multiplied by 2^(x_exponents[r] + z_exponents[c]): one power of
+// two, because either of the two may take a product out of range. Row r and column c are the same point where
+// r + shift == c.
 extern "C" __global__ void pairs(real* tile, index_t ld, index_t rows, index_t cols, const real* x,
                                  index_t ldx, const real* z, index_t ldz, index_t d,
                                  const real* x_norms, const real* z_norms, const real* x_inverse,
-                                 const real* z_inverse, index_t shift, const double* parameters) {
+                                 const real* z_inverse, const int* x_exponents, const int* z_exponents,
+                                 index_t shift, const double* parameters) {
   const index_t r0 = static_cast<index_t>(blockIdx.y) * blockDim.y * FASTMCMD_EACH + threadIdx.y;
   const index_t c0 = static_cast<index_t>(blockIdx.x) * blockDim.x * FASTMCMD_EACH + threadIdx.x;
   if (r0 >= rows || c0 >= cols) return;
@@ -54,6 +57,7 @@ extern "C" __global__ void pairs(real* tile, index_t ld, index_t rows, index_t c
       statistics s = {};
 #if FASTMCMD_DOT
       s.dot = tile[r * ld + c];
+      if (x_exponents) s.dot = number_math::scaled(s.dot, x_exponents[r] + z_exponents[c]);
 #endif
 #if FASTMCMD_EXPANDED
       s.expanded = r + shift == c ? 0 : squared_of_dot<number_math>(s.dot, x_norms[r], z_norms[c]);

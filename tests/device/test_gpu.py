@@ -245,7 +245,7 @@ def other(gpu):
 
 
 def test_rates_are_measured(gpu):
-    assert set(gpu.rates) == {"float64", "float32", "tf32"}
+    assert set(gpu.rates) == {"float64", "float32", "float16"}
     assert min(gpu.rates.values()) > 0
     assert gpu.tensor_cores_pay in (True, False)
     assert "cuda:0" in gpu.label
@@ -376,6 +376,21 @@ def test_blocks_of_columns(make):
         blocks.zeros(700, 1000)
     assert DeviceBlocks.fit(device, 700, 9)
     assert not DeviceBlocks.fit(device, 7000, 9)
+
+
+def test_products_of_float16(gpu):
+    """Whole numbers have exact products in float32; slices, transposed or not."""
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.integers(-100, 100, (40, 56)).astype(np.float16) for _ in range(3))
+    for left, right in ((True, False), (False, False), (False, True), (True, True)):
+        x, y, z = gpu.upload(a), gpu.upload(b), gpu.upload(c.astype(np.float32))
+        one = np.s_[8:16, 8:11] if left else np.s_[8:11, 8:16]
+        two = np.s_[16:21, :8] if right else np.s_[16:24, :5]
+        gpu.multiply(z[2:5, 1:6], x[one], y[two], transposed=(left, right), scale=-2.0, keep=0.5)
+        first, second, expected = a[one].astype(float), b[two].astype(float), c.astype(float)
+        product = (first.T if left else first) @ (second.T if right else second)
+        expected[2:5, 1:6] = 0.5 * expected[2:5, 1:6] - 2 * product
+        np.testing.assert_array_equal(gpu.download(z), expected)
 
 
 @pytest.mark.slow
