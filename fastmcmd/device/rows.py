@@ -20,9 +20,7 @@ Array = NDArray[Any]
 
 _THREAD_COORDINATES = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
-_ALIGNED = (
-    8  # float16 numbers in 16 bytes: tensor cores are fastest if parts lie at their multiples
-)
+_ALIGNED = 8  # rows of parts begin at multiples of 16 bytes, as tensor cores read fastest
 _ARRAYS = 5  # of a block at most
 
 
@@ -62,7 +60,7 @@ class Block:
 
 
 def _aligned(count: int) -> int:
-    """Return the columns of parts in memory."""
+    """Return how far apart rows of parts lie, in elements."""
     return -(-count // _ALIGNED) * _ALIGNED
 
 
