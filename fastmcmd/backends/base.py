@@ -212,8 +212,11 @@ class Backend(ABC):
         del n, columns
         return None
 
-    def certifies_every_row(self, n: int) -> bool:
-        """Tell whether a float64 product of n rows takes less time than to draw a sample of them."""
+    def starts_in_float64(self, n: int) -> bool:
+        """Tell whether CG of n rows takes less time in float64 than in float32, with its certificate.
+
+        A certificate needs every entry, or many of them, in float64 in either case.
+        """
         del n
         return False
 

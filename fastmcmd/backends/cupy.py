@@ -6,6 +6,7 @@ library. As for every backend, right-hand sides and results are in host memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -40,7 +41,6 @@ from fastmcmd.kernels import Kernel
 __all__ = ["CupyBackend"]
 
 _SQUARE = 32  # a matrix in float64 that takes a quarter of a device's memory may be one tile
-_FEW_ROWS = 30_000  # a float64 product of so many rows with 512 columns takes 20 ms on an H200
 _OF_BUDGET = 4  # right-hand sides and results use at most 1 / 4 of a device's memory
 
 
@@ -114,9 +114,10 @@ class CupyBackend(Backend):
             return DeviceBlocks(self.devices[0])
         return None
 
-    def certifies_every_row(self, n: int) -> bool:
-        """Return True for few rows: the host draws samples, and needs some 20 ms."""
-        return n <= _FEW_ROWS and all(device.float64_is_fast for device in self.devices)
+    def starts_in_float64(self, n: int) -> bool:
+        """Return True where float64 is fast, and all tiles in float64 fit in half of the memory."""
+        tiles = 8 * math.prod(self.packed_shape(n)) // len(self.devices)
+        return all(tiles <= d.budget // 2 and d.float64_is_fast for d in self.devices)
 
     def takes(self, rows: AnyArray) -> bool:
         """Return True: devices copy rows from each other."""

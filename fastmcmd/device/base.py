@@ -156,7 +156,7 @@ class Device(ABC):
     def float64_is_fast(self) -> bool:
         """Whether a product in float64 takes at most four times as long as one in float32."""
 
-    def active(self) -> AbstractContextManager[Any]:
+    def active(self) -> AbstractContextManager[object]:
         """Return a context within which the calls of a thread start sooner."""
         return nullcontext()
 

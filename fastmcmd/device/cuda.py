@@ -30,7 +30,7 @@ _LINE = (256, 1)
 _MEASURED = 4096  # rows of the matrices by which rates are measured: some milliseconds
 _LEAST_MEASURED = 512  # on a device that is nearly full
 _PAYS = 3.3  # three times the operations, and rows that take three times the memory
-_COPIERS = 4  # threads that copy rows into pinned memory
+_COPIERS = 8  # threads that copy rows into pinned memory
 # Of library_types.h and cublas_api.h: CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT.
 _FLOAT16, _FLOAT32, _IN_FLOAT32, _ANY_ALGORITHM = 2, 0, 68, -1
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
@@ -111,10 +111,9 @@ class CudaDevice(Device):
         self._slots = Slots()
         self.lock = threading.RLock()
         self._thread = threading.local()
-        self._peak = 0
         self._copiers = ThreadPoolExecutor(_COPIERS, thread_name_prefix="fastmcmd-copy")
 
-    def active(self) -> AbstractContextManager[Any]:
+    def active(self) -> AbstractContextManager[object]:
         """Return a context in which this device and its stream are the current ones of the thread."""
         return nullcontext() if getattr(self._thread, "is_active", False) else self._activated()
 
@@ -136,9 +135,7 @@ class CudaDevice(Device):
     @on_device
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new array in memory of this device."""
-        array = self._memory.empty(shape, dtype)
-        self._peak = max(self._peak, self.held)
-        return array
+        return self._memory.empty(shape, dtype)
 
     @on_device
     def clear(self, array: AnyArray) -> None:
@@ -401,5 +398,5 @@ class CudaDevice(Device):
 
     @property
     def peak(self) -> int:
-        """Most bytes held at once."""
-        return self._peak
+        """Most bytes taken from the device at once."""
+        return self._memory.peak

@@ -40,6 +40,7 @@ class DeviceMemory:
         self._cp, self._index, self._budget = cp, index, budget
         self._pools: dict[int, Any] = {}
         self._lock = threading.RLock()  # what is collected meanwhile may allocate, too
+        self.peak = 0  # most bytes that were taken from the device at once
         _ALL.add(self)
 
     @property
@@ -75,15 +76,24 @@ class DeviceMemory:
         pool = self._pools.get(size)
         if pool is not None and pool.free_bytes():
             return True
-        return sum(int(p.total_bytes()) for p in self._pools.values()) + size <= self._budget
+        return self._total_bytes + size <= self._budget
+
+    @property
+    def _total_bytes(self) -> int:
+        return sum(int(pool.total_bytes()) for pool in self._pools.values())
 
     def _allocated(self, size: int, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         if size not in self._pools:
             if len(self._pools) >= _MOST:
                 self._free()
             self._pools[size] = self._cp.cuda.MemoryPool()
-        with self._cp.cuda.using_allocator(self._pools[size].malloc):
-            return self._cp.empty(shape, dtype)
+        pool = self._pools[size]
+        grows = not pool.free_bytes()
+        with self._cp.cuda.using_allocator(pool.malloc):
+            array = self._cp.empty(shape, dtype)
+        if grows:
+            self.peak = max(self.peak, self._total_bytes)
+        return array
 
     def _free(self) -> None:
         """Give all free pieces back to the device."""

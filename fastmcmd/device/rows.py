@@ -21,6 +21,8 @@ Array = NDArray[Any]
 _THREAD_COORDINATES = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
 _ALIGNED = 8  # rows of parts begin at multiples of 16 bytes, as tensor cores read fastest
+# Of rows that stay on a device, some are copied while the host prepares the next.
+_COPIED_BYTES, _LEAST_COPIED = 1 << 23, 256
 _ARRAYS = 5  # of a block at most
 
 
@@ -142,6 +144,7 @@ class DeviceRows:
         block = self.resident(device)
         if block is None:
             block = self.empty(device, len(self))
+            step = min(step, max(_LEAST_COPIED, _COPIED_BYTES // self.given_row))
             for rows, raw in self._arriving(device, row_blocks(len(self), step)):
                 self._lay(device, raw, block.part(rows))
             device.drop_slots()

@@ -16,7 +16,7 @@ from fastmcmd._base.annotations import AnyArray
 __all__ = ["Slot", "Slots", "copy_rows"]
 
 Array = NDArray[Any]
-_PIECE = 1 << 22  # bytes that a thread copies at a time
+_PIECE = 1 << 20  # bytes that a thread copies at a time
 
 
 @dataclass(eq=False)

@@ -367,9 +367,7 @@ def exact_pass(operator: GramOperator, columns: int, certificate: str, iteration
     It is 0 if a sample of the rows certifies them instead.
     """
     exact = operator.streamed_cost(columns, exact=True)
-    few = len(operator) <= 2 * certify.SAMPLE
-    few = few or (certificate == "auto" and operator.backend.certifies_every_row(len(operator)))
-    if few or operator.dtype == EXACT or certificate == "rigorous":
+    if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * certify.SAMPLE:
         return exact
     later = _later_cost(operator, columns)
     cost = operator.streamed_cost(columns) + max(0, iterations - 1) * later

@@ -223,7 +223,7 @@ def test_arrays_of_cupy_and_torch_on_a_device():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         tensors = (torch.as_tensor(v, device="cuda") for v in (x, y, draws))
-        from_tensors = fm.cce(*tensors)
+        from_tensors = fm.cce(*tensors, **options)
         assert from_tensors.info.backend == "cupy"
         assert np.abs(from_tensors.values - on_host.values).max() <= bound
 
