@@ -38,7 +38,7 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   const index_t blocks = divide_up(n, feature_columns), rows = round_up(p, table.panel_width);
   const double substitution = area(p, p) * (out.sizes ? 2.0 : 1.0);
   const double operations =
-      operation<T> * static_cast<double>(n) * (substitution + source.cost() * p);
+      static_cast<double>(n) * (operation<T> * substitution + source.cost() * p);
   const execution run = with_threads(how, operations, blocks);
   workspace<T> memory(run.threads, rows * ld, source.scratch_size(p, ld), 0);
   parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
@@ -74,7 +74,7 @@ inline void feature_sums(const gram_source<double>& source, const double* factor
   const index_t task_groups = round_up(divide_up(least, group), table.panel_width);
   const index_t tasks = divide_up(n, task_groups * group);
   const double operations =
-      operation<double> * static_cast<double>(n) * (area(p, p) + source.cost() * p);
+      static_cast<double>(n) * (operation<double> * area(p, p) + source.cost() * p);
   const execution run = with_threads(how, operations, tasks);
   workspace<double> memory(run.threads, round_up(p, table.panel_width) * ld,
                            source.scratch_size(p, ld), 0);

@@ -110,8 +110,10 @@ def _spread_sample(y: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     ascending = y[order, 0]
     levels = np.linspace(ascending[0], ascending[-1], count // 2)
     places = np.minimum(np.searchsorted(ascending, levels), n - 1)
-    even = np.linspace(0, n - 1, count - len(levels)).astype(np.intp)
-    return order[np.union1d(even, places)]
+    is_candidate = np.zeros(n, dtype=bool)
+    is_candidate[places] = True
+    is_candidate[np.linspace(0, n - 1, count - len(levels)).astype(np.intp)] = True
+    return order[is_candidate]
 
 
 class _PivotedCholesky:

@@ -18,7 +18,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.embedding.line import LineFeatures
-from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
+from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of, squared_norms
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows

@@ -21,8 +21,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import beside, residual, row_squares, scaled
-from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.gram.row_statistics import squared_norms
+from fastmcmd.gram import EXACT, GramOperator, squared_norms
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
