@@ -76,7 +76,7 @@ points<T> pack_points(const py::array& data, const double* offset, const executi
   FASTMCMD_CHECK(n >= 1 && d >= 1, "data must have at least one row and one column");
   const Source* rows = read<Source>(data, "data", {n, d});
   return without_gil([&] {
-    const execution run = with_threads(how, 4 * area(n, d), divide_up(n, tile_unit));
+    const execution run = with_threads(how, nanosecond * area(n, d), divide_up(n, tile_unit));
     return points<T>(rows, n, d, offset, table<T>().panel_width, run);
   });
 }
@@ -425,12 +425,12 @@ void py_row_hashes(const py::array& x, const py::array& factors, py::array out, 
   });
 }
 
-bool py_all_finite(const py::array& x) {
+bool py_all_finite(const py::array& x, int threads) {
   FASTMCMD_CHECK(x.flags() & py::array::c_style, "x must be C-contiguous");
   return with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
     const T* from = static_cast<const T*>(x.data());
-    return without_gil([&] { return all_finite(from, x.size()); });
+    return without_gil([&] { return all_finite(from, x.size(), execution_with(threads)); });
   });
 }
 
@@ -544,7 +544,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("tall_skinny_spread", &py_tall_skinny_spread, docs::tall_skinny_spread, "a"_a, "source"_a,
         "where"_a, "share"_a, "out"_a, "threads"_a);
   m.def("row_hashes", &py_row_hashes, docs::row_hashes, "x"_a, "factors"_a, "out"_a, "threads"_a);
-  m.def("all_finite", &py_all_finite, docs::all_finite, "x"_a);
+  m.def("all_finite", &py_all_finite, docs::all_finite, "x"_a, "threads"_a);
   m.def("row_squares", &py_row_squares, docs::row_squares, "x"_a, "out"_a, "threads"_a,
         py::kw_only(), "offset"_a = py::none());
   m.def("packed_add_diagonal", &py_packed_add_diagonal, docs::packed_add_diagonal, "tiles"_a,

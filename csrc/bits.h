@@ -1,6 +1,7 @@
 // Loops over the bits of numbers: hashes of rows (equal rows have equal hashes), and finite values.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -29,7 +30,7 @@ template <class T>
 void row_hashes(const T* x, index_t n, index_t d, index_t ld, const uint64_t* factors,
                 uint64_t* out, const execution& how) {
   constexpr index_t together = 4096;  // rows
-  const execution run = with_threads(how, 8 * area(n, d), divide_up(n, together));
+  const execution run = with_threads(how, nanosecond * area(n, d), divide_up(n, together));
   parallel_for(divide_up(n, together), run, [&](index_t task, int, const loop_control&) {
     const block_range rows(task, together, n);
     for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
@@ -54,21 +55,30 @@ void row_hashes(const T* x, index_t n, index_t d, index_t ld, const uint64_t* fa
 // Whether all n numbers are finite: NaN and infinity have all bits of the exponent set. Integers may be
 // compared in any order, so the compiler makes vectors of them.
 template <class T>
-bool all_finite(const T* x, index_t n) {
+bool all_finite(const T* x, index_t n, const execution& how) {
   using bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   constexpr bits exponent = sizeof(T) == 4 ? bits(0x7f800000) : bits(0x7ff0000000000000);
-  constexpr index_t together = 1024;
-  for (index_t start = 0; start < n; start += together) {
-    const index_t stop = std::min(n, start + together);
-    bits bad = 0;
-    for (index_t i = start; i < stop; ++i) {
-      bits one;
-      std::memcpy(&one, x + i, sizeof one);
-      bad |= (one & exponent) == exponent ? bits(1) : bits(0);
+  constexpr index_t together = 1024, task_size = 32 * together;
+  const index_t tasks = divide_up(n, task_size);
+  const execution run = with_threads(how, 0.25 * nanosecond * static_cast<double>(n), tasks);
+  std::atomic<bool> finite{true};
+  parallel_for(tasks, run, [&](index_t task, int, loop_control& control) {
+    const block_range numbers(task, task_size, n);
+    const index_t end = numbers.start + numbers.count;
+    for (index_t start = numbers.start; start < end; start += together) {
+      const index_t stop = std::min(end, start + together);
+      bits bad = 0;
+      for (index_t i = start; i < stop; ++i) {
+        bits one;
+        std::memcpy(&one, x + i, sizeof one);
+        bad |= (one & exponent) == exponent ? bits(1) : bits(0);
+      }
+      if (!bad) continue;
+      finite = false;
+      return control.stop();
     }
-    if (bad) return false;
-  }
-  return true;
+  });
+  return finite;
 }
 
 }  // namespace fastmcmd

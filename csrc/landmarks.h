@@ -37,7 +37,8 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   const index_t p = source.x.n, n = source.z.n, ld = feature_columns + row_padding;
   const index_t blocks = divide_up(n, feature_columns), rows = round_up(p, table.panel_width);
   const double substitution = area(p, p) * (out.sizes ? 2.0 : 1.0);
-  const double operations = static_cast<double>(n) * (substitution + source.cost() * p);
+  const double operations =
+      static_cast<double>(n) * (operation<T> * substitution + source.cost() * p);
   const execution run = with_threads(how, operations, blocks);
   workspace<T> memory(run.threads, rows * ld, source.scratch_size(p, ld), 0);
   parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
@@ -72,7 +73,8 @@ inline void feature_sums(const gram_source<double>& source, const double* factor
   const index_t p = source.x.n, n = source.z.n, ld = feature_columns + row_padding;
   const index_t task_groups = round_up(divide_up(least, group), table.panel_width);
   const index_t tasks = divide_up(n, task_groups * group);
-  const double operations = static_cast<double>(n) * (area(p, p) + source.cost() * p);
+  const double operations =
+      static_cast<double>(n) * (operation<double> * area(p, p) + source.cost() * p);
   const execution run = with_threads(how, operations, tasks);
   workspace<double> memory(run.threads, round_up(p, table.panel_width) * ld,
                            source.scratch_size(p, ld), 0);
@@ -113,7 +115,8 @@ template <class T>
 void triangular_solve(const kernel_table<T>& table, const T* factor, index_t p, T* b, index_t n,
                       bool transposed, const execution& how) {
   const index_t ld = feature_columns + row_padding, blocks = divide_up(n, feature_columns);
-  const execution run = with_threads(how, area(p, p) * static_cast<double>(n), blocks);
+  const double operations = area(p, p) * operation<T> + area(p, 1) * nanosecond;
+  const execution run = with_threads(how, static_cast<double>(n) * operations, blocks);
   workspace<T> memory(run.threads, p * ld, 0, 0);
   parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {
     const block_range cols(task, feature_columns, n);
@@ -135,7 +138,8 @@ inline void eliminate(const kernel_table<double>& table, const double* rows, con
                       const execution& how) {
   constexpr index_t together = 256;  // earlier features whose copies stay in the cache
   const index_t ld = feature_columns + row_padding, blocks = divide_up(n, feature_columns);
-  const double operations = 2 * area(k, r + k) * static_cast<double>(n);
+  const double operations =
+      static_cast<double>(n) * (2 * operation<double> * area(k, r + k) + nanosecond * area(r + k, 1));
   const execution run = with_threads(how, operations, blocks);
   workspace<double> memory(run.threads, (k + std::min(r, together)) * ld, 0, 0);
   parallel_for(blocks, run, [&](index_t task, int thread, const loop_control&) {

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
-#include <vector>
 
 #include "plain_types.h"
 
@@ -26,11 +25,18 @@ struct execution {
   poll_function poll = nullptr;
 };
 
-// About 100 us at one core's rate: below, a second thread costs more than it brings.
+// The unit of work is an operation of a float32 matrix product, of which a core does 150 a nanosecond.
+// Other loops are slower by far. They count what they take: one in float64 has half of the lanes, and
+// the products that work in it have few columns; loops bound by memory take a time for each number.
+constexpr double nanosecond = 150;
+template <class T>
+constexpr double operation = sizeof(T) == sizeof(float) ? 1.0 : 4.0;
+
+// 100 us of one core: below, a second thread costs more than it brings.
 #ifdef FASTMCMD_DEBUG
 constexpr double operations_per_thread = 1e5;  // several threads for the small problems of tests, too
 #else
-constexpr double operations_per_thread = 1.5e7;
+constexpr double operations_per_thread = 1e5 * nanosecond;
 #endif
 
 inline int useful_threads(double operations, index_t tasks, int requested) {
@@ -82,6 +88,26 @@ class loop_control {
   std::exception_ptr error_;
 };
 
+// Calls work(thread) for `count` threads from `first` on, the first of which is the caller. A thread starts
+// others before it works, and these the rest, so the last of many begins after a few starts.
+template <class Work>
+void run_team(int first, int count, const Work& work) {
+  constexpr size_t halvings = 31;  // of an int
+  std::array<std::thread, halvings> others;
+  size_t started = 0;
+  try {
+    for (; count > 1; ++started) {
+      const int half = count / 2;
+      count -= half;
+      others[started] = std::thread([&work, start = first + count, half] { run_team(start, half, work); });
+    }
+  } catch (const std::exception&) {
+    // The system gives no more threads: those there are do the work.
+  }
+  work(first);
+  for (size_t i = 0; i < started; ++i) others[i].join();
+}
+
 // Calls body(task, thread, control) for every task; tasks are taken in their order, so a task may
 // wait for the results of earlier ones. Exceptions end the loop and are thrown in the caller.
 template <class Body>
@@ -100,15 +126,7 @@ void parallel_for(index_t tasks, const execution& how, const Body& body) {
       control.fail(std::current_exception());
     }
   };
-  std::vector<std::thread> others;
-  others.reserve(static_cast<size_t>(how.threads));
-  try {
-    for (int i = 1; i < how.threads; ++i) others.emplace_back(work, i);
-  } catch (const std::system_error&) {
-    // The system gives no more threads: those there are do the work.
-  }
-  work(0);
-  for (std::thread& other : others) other.join();
+  run_team(0, std::max(1, how.threads), work);
   control.rethrow();
 }
 

@@ -32,17 +32,13 @@ class points {
         if (count < panel_width) {
           std::fill_n(to + start * panel_width, (stop - start) * panel_width, T(0));
         }
-        for (index_t r = 0; r < count; ++r) {
-          const Source* row = rows + (panel * panel_width + r) * d;
-          double sum = sums[r];
-          for (index_t c = start; c < stop; ++c) {
-            const Source value = row[c];
-            const T x =
-                static_cast<T>(offset ? static_cast<double>(value) - offset[c] : value);
-            to[c * panel_width + r] = x;
-            sum += static_cast<double>(x) * static_cast<double>(x);
-          }
-          sums[r] = sum;
+        const Source* some = rows + panel * panel_width * d;
+        index_t r = 0;
+        for (; r + 4 <= count; r += 4) {
+          pack<4>(some + r * d, d, start, stop, offset, panel_width, to + r, sums + r);
+        }
+        for (; r < count; ++r) {
+          pack<1>(some + r * d, d, start, stop, offset, panel_width, to + r, sums + r);
         }
       }
       for (index_t r = 0; r < panel_width; ++r) {
@@ -64,6 +60,23 @@ class points {
 
  private:
   static constexpr index_t together = 16;  // coordinates
+
+  // Some coordinates of a few rows, and the sums of their squares, which do not wait for each other.
+  template <int Rows, class Source>
+  static void pack(const Source* rows, index_t d, index_t start, index_t stop, const double* offset,
+                   index_t panel_width, T* to, double* sums) {
+    double sum[Rows];
+    for (int r = 0; r < Rows; ++r) sum[r] = sums[r];
+    for (index_t c = start; c < stop; ++c) {
+      for (int r = 0; r < Rows; ++r) {
+        const Source value = rows[r * d + c];
+        const T x = static_cast<T>(offset ? static_cast<double>(value) - offset[c] : value);
+        to[c * panel_width + r] = x;
+        sum[r] += static_cast<double>(x) * static_cast<double>(x);
+      }
+    }
+    for (int r = 0; r < Rows; ++r) sums[r] = sum[r];
+  }
 
   index_t n_;
   index_t d_;

@@ -4,6 +4,8 @@
 // i (i + 1) / 2 + j; diagonal tiles are full; what lies beyond n is 0.
 #pragma once
 
+#include <vector>
+
 #include "program.h"
 #include "right_side.h"
 #include "tile_pairs.h"
@@ -37,8 +39,8 @@ struct gram_source {
   }
   // A rough count of operations per pair of points, to choose the number of threads.
   double cost() const {
-    return 2.0 * static_cast<double>(x.d * statistics_in(program)) +
-           20.0 * static_cast<double>(program.length);
+    return operation<T> * (2.0 * static_cast<double>(x.d * statistics_in(program)) +
+                           20.0 * static_cast<double>(program.length));
   }
 };
 

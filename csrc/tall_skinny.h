@@ -26,12 +26,11 @@ constexpr index_t tall_skinny_rows = 128;
 class padded_matrix {
  public:
   padded_matrix(const kernel_table<double>& table, index_t rows, index_t cols)
-      : nv(divide_up(cols, table.vector_width)), ld(nv * table.vector_width), values(rows * ld) {
-    values.zero();
-  }
+      : nv(divide_up(cols, table.vector_width)), ld(nv * table.vector_width), values(rows * ld) {}
   void copy(const tall_skinny_block<const double>& from, index_t first, index_t count) {
     for (index_t i = 0; i < count; ++i) {
-      std::copy_n(from.row(first + i), from.cols, values.data() + i * ld);
+      double* to = values.data() + i * ld;
+      std::fill(std::copy_n(from.row(first + i), from.cols, to), to + ld, 0.0);
     }
   }
 
@@ -43,7 +42,13 @@ class padded_matrix {
 inline index_t tall_skinny_segment(index_t n, index_t products) {
   constexpr index_t most = 256, budget = index_t(1) << 22;
   const index_t count = std::max<index_t>(1, std::min(most, budget / std::max<index_t>(1, products)));
-  return std::max<index_t>(8 * tall_skinny_rows, round_up(divide_up(n, count), tall_skinny_rows));
+  return std::max<index_t>(4 * tall_skinny_rows, round_up(divide_up(n, count), tall_skinny_rows));
+}
+
+// The cost of a product of n rows with k and j columns, and of reading or writing both.
+inline double tall_skinny_cost(index_t n, index_t k, index_t j) {
+  return 2 * operation<double> * area(n, k) * static_cast<double>(j) +
+         0.2 * nanosecond * area(n, k + j);
 }
 
 // out (k, j) = a' b
@@ -51,9 +56,9 @@ inline void tall_skinny_inner(const kernel_table<double>& table, tall_skinny_blo
                        tall_skinny_block<const double> b, double* out, const execution& how) {
   const index_t segment = tall_skinny_segment(a.rows, a.cols * b.cols);
   const index_t segments = divide_up(a.rows, segment);
-  const double operations = 2 * area(a.cols, b.cols) * static_cast<double>(a.rows);
-  const execution run = with_threads(how, operations, segments);
   const index_t ld = padded_matrix(table, 1, b.cols).ld;
+  const double operations = tall_skinny_cost(a.rows, a.cols, ld);
+  const execution run = with_threads(how, operations, segments);
   std::vector<padded_matrix> right;
   for (int i = 0; i < run.threads; ++i) right.emplace_back(table, tall_skinny_rows, b.cols);
   aligned_buffer<double> sums(segments * a.cols * ld);
@@ -83,7 +88,7 @@ inline void tall_skinny_times(const kernel_table<double>& table, tall_skinny_blo
   padded_matrix right(table, small.rows, small.cols);
   right.copy(small, 0, small.rows);
   const index_t chunks = divide_up(a.rows, tall_skinny_rows);
-  const double operations = 2 * area(a.cols, small.cols) * static_cast<double>(a.rows);
+  const double operations = tall_skinny_cost(a.rows, a.cols, right.ld);
   const execution run = with_threads(how, operations, chunks);
   workspace<double> memory(run.threads, tall_skinny_rows * right.ld, 0, 0);
   parallel_for(chunks, run, [&](index_t task, int thread, const loop_control&) {
@@ -105,7 +110,7 @@ inline void tall_skinny_scale(const double* scale, tall_skinny_block<const doubl
                        tall_skinny_block<const double> base, tall_skinny_block<double> out,
                        const execution& how) {
   const index_t chunks = divide_up(a.rows, tall_skinny_rows);
-  const execution run = with_threads(how, 4 * area(a.rows, a.cols), chunks);
+  const execution run = with_threads(how, 0.5 * nanosecond * area(a.rows, a.cols), chunks);
   parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
     const block_range rows(task, tall_skinny_rows, a.rows);
     for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
@@ -138,7 +143,7 @@ inline residual_sums tall_skinny_residual(tall_skinny_block<const double> rhs, c
                                           tall_skinny_block<const double> image,
                                           tall_skinny_block<double> out, const execution& how) {
   const index_t chunks = divide_up(out.rows, tall_skinny_rows);
-  const execution run = with_threads(how, 12 * area(out.rows, out.cols), chunks);
+  const execution run = with_threads(how, 2 * nanosecond * area(out.rows, out.cols), chunks);
   std::vector<residual_sums> parts(static_cast<size_t>(chunks));
   parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
     const block_range rows(task, tall_skinny_rows, out.rows);
@@ -178,7 +183,7 @@ inline void tall_skinny_spread(tall_skinny_block<const double> a, const int64_t*
                                tall_skinny_block<double> out, const execution& how) {
   constexpr index_t columns = 256;
   const index_t chunks = divide_up(out.cols, columns);
-  const execution run = with_threads(how, 4 * area(m, out.cols), chunks);
+  const execution run = with_threads(how, 0.5 * nanosecond * area(m, out.cols), chunks);
   parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
     const block_range cols(task, columns, out.cols);
     for (index_t i = 0; i < m; ++i) {
@@ -190,31 +195,37 @@ inline void tall_skinny_spread(tall_skinny_block<const double> a, const int64_t*
   });
 }
 
+// |row - offset|^2 (d,) in double; without `Centred` there is no offset.
+template <bool Centred, class T>
+double row_square(const T* row, index_t d, const double* offset) {
+  constexpr index_t together = 8;  // sums that do not wait for each other
+  double sums[together] = {};
+  const auto add = [&](index_t c, index_t lane) {
+    double value = static_cast<double>(row[c]);
+    if constexpr (Centred) value -= offset[c];
+    sums[lane] += value * value;
+  };
+  index_t c = 0;
+  for (; c + together <= d; c += together) {
+    for (index_t lane = 0; lane < together; ++lane) add(c + lane, lane);
+  }
+  for (index_t lane = 0; c + lane < d; ++lane) add(c + lane, lane);
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum;
+}
+
 // out (n) = |x_i - offset|^2 in double for x (n, d); offset may be null.
 template <class T>
 void row_squares(const T* x, index_t n, index_t d, const double* offset, double* out,
                  const execution& how) {
-  constexpr index_t together = 8;  // sums that do not wait for each other
   const index_t chunks = divide_up(n, tall_skinny_rows);
-  const execution run = with_threads(how, 2 * area(n, d), chunks);
+  const execution run = with_threads(how, 0.3 * nanosecond * area(n, d), chunks);
   parallel_for(chunks, run, [&](index_t task, int, const loop_control&) {
     const block_range rows(task, tall_skinny_rows, n);
     for (index_t i = rows.start; i < rows.start + rows.count; ++i) {
       const T* row = x + i * d;
-      double sums[together] = {};
-      index_t c = 0;
-      const auto add = [&](index_t lane) {
-        double value = static_cast<double>(row[c + lane]);
-        if (offset) value -= offset[c + lane];
-        sums[lane] += value * value;
-      };
-      for (; c + together <= d; c += together) {
-        for (index_t lane = 0; lane < together; ++lane) add(lane);
-      }
-      for (index_t lane = 0; c + lane < d; ++lane) add(lane);
-      double sum = 0;
-      for (const double part : sums) sum += part;
-      out[i] = sum;
+      out[i] = offset ? row_square<true>(row, d, offset) : row_square<false>(row, d, offset);
     }
   });
 }

@@ -261,7 +261,7 @@ def row_hashes(
 ) -> None:
     """Write a 64-bit hash of each row of x (n, d) into out (n,); factors (d,) are odd."""
 
-def all_finite(x: _F32 | _F64) -> bool:
+def all_finite(x: _F32 | _F64, threads: int) -> bool:
     """Tell whether x, float32 or float64 of any shape, has neither NaN nor infinity."""
 
 def rbf_of_normals(

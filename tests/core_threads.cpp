@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "../csrc/bits.h"
 #include "../csrc/cholesky.h"
 #include "../csrc/kernels.cpp"
 #include "../csrc/landmarks.h"
@@ -127,6 +128,13 @@ std::vector<double> results_of_blocks(int threads) {
   tall_skinny_scale(std::vector<double>(rows, 0.5).data(), block_view, block_view, block, how);
   tall_skinny_inner(table, block_view, block_view, all.data(), how);
   all.insert(all.end(), a.begin(), a.end());
+  std::vector<double> squares(rows);
+  row_squares(a.data(), rows, width, small.data(), squares.data(), how);
+  all.insert(all.end(), squares.begin(), squares.end());
+  for (const double last : {1.0, HUGE_VAL}) {
+    a.back() = last;
+    all.push_back(all_finite(a.data(), rows * width, how) ? 1 : 0);
+  }
   return all;
 }
 

@@ -125,7 +125,8 @@ def test_finite_numbers(dtype, bad, size):
     for place in (0, size // 2, size - 1):
         x = np.full(size, np.finfo(dtype).max, dtype)  # whose sum overflows
         x[place] = x[place] if bad is None else bad
-        assert _core.all_finite(x) == (bad is None)
+        for threads in (1, 3):
+            assert _core.all_finite(x, threads) == (bad is None)
         assert all_finite(x[::-1]) == all_finite(np.stack([x, x], axis=1)[:, 0]) == (bad is None)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import AnyArray, HostArray
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd.errors import RowError
 
 __all__ = [
@@ -253,10 +254,10 @@ def all_finite(array: HostArray) -> bool:
     if not array.flags.c_contiguous:
         array = array.T
     if array.flags.c_contiguous and array.flags.aligned:
-        return bool(_core.all_finite(array))
+        return bool(_core.all_finite(array, get_num_threads()))
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
     return all(
-        _core.all_finite(np.array(array[start : start + step], order="C"))
+        _core.all_finite(np.array(array[start : start + step], order="C"), get_num_threads())
         for start in range(0, len(array), step)
     )
 

@@ -71,11 +71,8 @@ def output_features(
     direct = backend.direct_distances(y.shape[1], kernel)
     entry = kernel.rounding(UNIT, y.shape[1], norm2, direct, largest) / largest
     worth = np.ones(len(y)) if importance is None else importance**2
-    # A sample in order of the first coordinate supplies the pivots. Outputs that it leaves uncovered join
-    # it until all residuals are small.
-    order = np.argsort(y[:, 0], kind="stable")
-    count = min(len(y), max(_CANDIDATES, 2 * max_rank))
-    candidates = order[np.unique(np.linspace(0, len(y) - 1, count).astype(np.intp))]
+    # A sample supplies the pivots. Outputs that it leaves uncovered join it until all residuals are small.
+    candidates = _spread_sample(y, max(_CANDIDATES, 2 * max_rank))
     for _ in range(6):
         factorization = _PivotedCholesky(
             kernel, backend, y[candidates], diagonal[candidates], worth[candidates], limit / 2,
@@ -97,6 +94,26 @@ def output_features(
         more = np.argsort(residuals)[-min(len(y), 500) :]
         candidates = np.union1d(candidates, more[residuals[more] > limit / 2])
     return features, p, residual_diagonal
+
+
+def _spread_sample(y: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Return the indices of at most ``count`` outputs, evenly spread in the order of the first coordinate.
+
+    Half of the outputs of a single column are evenly spread over its range instead, so that those in the
+    tails have a candidate close by as well.
+    """
+    n, order = len(y), np.argsort(y[:, 0], kind="stable")
+    if n <= count:
+        return order
+    if y.shape[1] > 1:
+        return order[np.linspace(0, n - 1, count).astype(np.intp)]
+    ascending = y[order, 0]
+    levels = np.linspace(ascending[0], ascending[-1], count // 2)
+    places = np.minimum(np.searchsorted(ascending, levels), n - 1)
+    is_candidate = np.zeros(n, dtype=bool)
+    is_candidate[places] = True
+    is_candidate[np.linspace(0, n - 1, count - len(levels)).astype(np.intp)] = True
+    return order[is_candidate]
 
 
 class _PivotedCholesky:

@@ -44,7 +44,7 @@ class DrawnOutputs:
         """Return the mean feature (N, r) of each row from features ``p`` of distinct outputs."""
         n, draws, _ = self.values.shape
         if draws == 1 and self.weights is None:
-            return p[where]
+            return p.take(where, axis=0)  # twice as fast as p[where]
         index = where.reshape(n, draws)
         if self.weights is None:
             return _means(p, index)
@@ -74,9 +74,9 @@ def same_outputs(one: DrawnOutputs, other: DrawnOutputs) -> NDArray[np.bool_]:
 
 def _means(p: NDArray[np.float64], index: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the means (n, r) of features ``p`` at ``index`` (n, l), summed in the order of the draws."""
-    total = p[index[:, 0]]
+    total = p.take(index[:, 0], axis=0)
     for draw in range(1, index.shape[1]):
-        total += p[index[:, draw]]
+        total += p.take(index[:, draw], axis=0)
     total /= index.shape[1]
     return total
 

@@ -334,8 +334,11 @@ class _EmbeddedSides:
         one, other = self._sides
         if one.lam != other.lam or not one.same_rows(other):
             return False
+        same = same_outputs(nature, model)
+        if not same.any():
+            return same
         (mean, _, _), (mean_prime, _, _) = self._rows
-        return same_outputs(nature, model) & (mean == mean_prime).all(axis=1)
+        return np.asarray(same & (mean == mean_prime).all(axis=1))
 
 
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:

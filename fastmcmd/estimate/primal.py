@@ -18,10 +18,10 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.embedding.line import LineFeatures
-from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of
+from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of, squared_norms
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.rows import Rows, as_blocks
+from fastmcmd.rows import Rows
 from fastmcmd.solvers import Solution, Solved
 from fastmcmd.solvers.certify import SAMPLE, rounding
 
@@ -215,13 +215,13 @@ class PrimalFit:
             return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
         # Two more columns: what every point sums up, and what it gets from the rows with the largest
         # coefficients. Float32 rounding is largest where these are, or far out.
-        norms = np.sqrt(np.einsum("ij,ij->i", part.value, part.value))
+        norms = np.sqrt(row_squares(part.value))
         heavy = np.where(norms >= np.sort(norms)[-_CERTAIN:][0], norms, 0.0)
         image = operator.cross_matmul(
             grid, np.column_stack([part.value, norms, heavy]), operator.dtype
         )
         sizes, image = np.abs(image[:, columns:]), image[:, :columns]
-        squares = np.concatenate([row_squares(x, operator.offset) for _, x in as_blocks(grid)])
+        squares = squared_norms(grid, operator.offset)
         certain = [_largest(guess) for guess in (sizes[:, 0], sizes[:, 1], squares)]
         rows = np.unique(np.concatenate([rows, *certain]))
         check = operator.cross_matmul(grid[rows], part.value, EXACT)

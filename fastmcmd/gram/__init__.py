@@ -10,9 +10,11 @@ from fastmcmd.gram.row_statistics import (
     largest_diagonal,
     offset_of,
     shared_row_statistics,
+    squared_norms,
 )
 
 __all__ = [
     "EXACT", "GramOperator", "KernelFeatures", "check_finite", "check_sizes", "diagonal_of",
-    "largest_diagonal", "offset_of", "shared_row_statistics", "tile_dtype",
+    "largest_diagonal", "offset_of", "shared_row_statistics",
+    "squared_norms", "tile_dtype",
 ]  # fmt: skip

@@ -140,7 +140,7 @@ class KernelFeatures:
         Rounding of a computed Cholesky factor: ``|A - L L'| <= gamma_{r+1} |l_i||l_j|`` (Higham,
         *Accuracy and Stability of Numerical Algorithms*, theorem 10.3), and a few units in k itself.
         """
-        return self._residuals(y, np.einsum("ij,ij->i", p, p, dtype=np.float64))
+        return self._residuals(y, row_squares(p))
 
     def _residuals(self, y: HostArray, squares: NDArray[np.float64]) -> NDArray[np.float64]:
         diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)

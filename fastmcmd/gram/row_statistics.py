@@ -28,7 +28,7 @@ from fastmcmd.rows import Rows, as_blocks
 
 __all__ = [
     "check_finite", "check_sizes", "diagonal_of", "largest_diagonal", "largest_norm2", "offset_of",
-    "shared_row_statistics",
+    "shared_row_statistics", "squared_norms",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,9 @@ class _RowStatistics:
 
     diagonals: list[tuple[Kernel, Floats]] = field(default_factory=list)
     mean: Floats | None = None
-    norms: list[tuple[Floats | None, float]] = field(default_factory=list)  # by offset
+    # By offset:
+    squares: list[tuple[Floats | None, Floats]] = field(default_factory=list)
+    norms: list[tuple[Floats | None, float]] = field(default_factory=list)
 
 
 _Statistics = dict[int, tuple[Any, _RowStatistics]]
@@ -72,10 +74,7 @@ def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
         if stored_kernel is kernel:
             return diagonal
     if kernel.compiled:
-        squares = _squares(x, None)
-        out = kernel.of_squares(squares)
-        # The norms come for free while the squares are in memory.
-        statistics.norms.append((None, float(squares.max())))
+        out = kernel.of_squares(squared_norms(x, None))
     else:  # a user's function, which may not be thread-safe
         out = np.empty(len(x))
         for rows, block in as_blocks(x):
@@ -140,15 +139,27 @@ def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     for stored_offset, value in statistics.norms:
         if stored_offset is offset:
             return value
+    if isinstance(x, np.ndarray):
+        return float(squared_norms(x, offset).max())
+    # Rows on disk may be too many for an array of their norms.
     value = float(np.max([row_squares(block, offset).max() for _, block in _blocks(x)]))
     statistics.norms.append((offset, value))
     return value
 
 
-def _squares(x: HostArray | Rows, offset: Floats | None) -> Floats:
-    """Return ``|x_i - offset|^2`` (n,)."""
+def squared_norms(x: HostArray | Rows, offset: Floats | None) -> Floats:
+    """Return ``|x_i - offset|^2`` (n,), summed in float64."""
+    statistics = _of(x)
+    for stored_offset, squares in statistics.squares:
+        if stored_offset is offset:
+            return squares
     parts = [row_squares(block, offset) for _, block in _blocks(x)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    squares = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    squares.flags.writeable = False  # it is shared
+    statistics.squares.append((offset, squares))
+    # The largest comes for free while the squares are in the cache.
+    statistics.norms.append((offset, float(squares.max())))
+    return squares
 
 
 def _blocks(x: HostArray | Rows) -> Iterator[tuple[slice, HostArray]]:

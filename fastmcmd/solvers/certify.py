@@ -21,9 +21,9 @@ import numpy as np
 from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import beside, residual, row_squares, scaled
-from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram import EXACT, GramOperator, squared_norms
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.rows import Rows, as_blocks
+from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.row_sample import RowSample
 
@@ -56,7 +56,7 @@ def rounding(
 
     Sums are in ``dtype`` within a tile and in float64 over tiles; B is rounded to ``dtype``, too.
     """
-    sizes = np.sqrt(np.einsum("ij,ij->i", value, value)).sum()
+    sizes = np.sqrt(row_squares(value)).sum()
     return _entry_rounding(operator, grid, dtype) * float(sizes)
 
 
@@ -190,14 +190,14 @@ def _rounding_guesses(
 ) -> Iterator[Array]:
     """Yield guesses (n,) of the squared rounding that float32 adds to the rows of a scaled residual."""
     diagonal = np.maximum(operator.diagonal, 0.0)
-    squares = np.concatenate([row_squares(x, operator.offset) for _, x in as_blocks(operator.x)])
+    squares = squared_norms(operator.x, operator.offset)
     for group in by_diagonal(systems):
         shift = systems[group[0]].shift
         yield diagonal / shift
         # The error of an entry whose distance is computed from norms grows with these norms.
         yield diagonal * (squares / max(float(squares.max()), 1e-300)) ** 2 / shift
         for number in group:
-            norm = np.sqrt(np.einsum("ij,ij->i", values[number], values[number]))
+            norm = np.sqrt(row_squares(values[number]))
             yield (diagonal * norm / max(float(norm.max()), 1e-300)) ** 2 / shift
 
 

@@ -377,6 +377,7 @@ def test_numba_evaluates_each_pair_of_tiles_once(rng, monkeypatch):
 
 
 def test_number_of_threads(monkeypatch, threads):
+    threads(None)  # tests before may have set it
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert fm.get_num_threads() == 3
     threads(5)

@@ -5,6 +5,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
+from fastmcmd.backends.cpu import core
 from fastmcmd.gram import (
     GramOperator,
     diagonal_of,
@@ -12,7 +13,7 @@ from fastmcmd.gram import (
     row_statistics,
     shared_row_statistics,
 )
-from fastmcmd.gram.row_statistics import largest_norm2
+from fastmcmd.gram.row_statistics import largest_norm2, squared_norms
 from fastmcmd.rows import open_rows
 
 KERNELS = [
@@ -73,6 +74,7 @@ def test_against_plain_definitions(make, kernel, dtype, n, d):
     centred_rows = exact - (exact.mean(axis=0) if centred else 0.0)
     expected = (centred_rows**2).sum(axis=1).max()
     assert largest_norm2(x, offset) == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(squared_norms(x, offset), (centred_rows**2).sum(axis=1), rtol=1e-12)
     operator = GramOperator(backend, kernel, x, np.dtype(np.float32), 10**9)
     assert operator.max_norm2 == pytest.approx(expected, rel=1e-12)
     np.testing.assert_array_equal(operator.diagonal, diagonal_of(kernel, x))
@@ -85,7 +87,8 @@ def test_the_same_bits_for_any_number_of_threads(make):
         for threads in (1, 3):
             fm.set_num_threads(threads)
             mean = offset_of(fm.RBF(1.0), backend, x)
-            results.append((mean, diagonal_of(KERNELS[0], x), largest_norm2(x, mean)))
+            norms = squared_norms(x, mean)
+            results.append((mean, diagonal_of(KERNELS[0], x), norms, largest_norm2(x, mean)))
     finally:
         fm.set_num_threads(None)
     for one, other in zip(*results, strict=True):
@@ -109,7 +112,7 @@ def test_a_call_makes_each_pass_once(make, reads):
         np.testing.assert_array_equal(operators[0].diagonal, scale)
 
 
-def test_a_whole_call(reads, monkeypatch):
+def test_a_whole_call(reads):
     """Scale, float32, certificates, float64 and evaluation share one pass over the rows, two if centred."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 40))
@@ -118,6 +121,24 @@ def test_a_whole_call(reads, monkeypatch):
         reads.clear()
         fm.cce(x, y, (x[:, 0], 1.0), x_kernel=kernel, solver="cg", tol=1e-9)
         assert len(reads) == passes
+
+
+@pytest.mark.parametrize("kernel", ["paper", fm.RBF(0.01)], ids=repr)
+def test_norms_are_computed_once_a_call(kernel, monkeypatch):
+    """Sampled certificates draw rows by their norms, which they computed anew."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 40))
+    y = x[:, 0] + rng.normal(size=1500)
+    shapes, row_squares = [], core().row_squares
+
+    def recording(rows, *args, **options):
+        shapes.append(rows.shape)
+        row_squares(rows, *args, **options)
+
+    monkeypatch.setattr(core(), "row_squares", recording)
+    result = fm.cce(x, y, y[::-1], x_kernel=kernel, solver="cg", tol=1e-3, certificate="sampled")
+    assert result.info.certificate == "sampled"
+    assert shapes.count(x.shape) == 1
 
 
 def test_no_statistics_remain_after_a_call(reads):
