@@ -1,5 +1,6 @@
 // A dynamic parallel loop. Threads live for one call: nothing survives to be broken by a fork, and
-// starting one costs 10 to 20 us, so `useful_threads` asks for enough work per thread.
+// starting one costs 10 to 20 us, and up to 1 ms where an idle core has to wake up (virtual machines), so
+// `useful_threads` asks for enough work per thread.
 #pragma once
 
 #include <algorithm>
@@ -32,11 +33,11 @@ constexpr double nanosecond = 150;
 template <class T>
 constexpr double operation = sizeof(T) == sizeof(float) ? 1.0 : 4.0;
 
-// 100 us of one core: below, a second thread costs more than it brings.
+// 1 ms of one core: below, a second thread may cost more than it brings.
 #ifdef FASTMCMD_DEBUG
 constexpr double operations_per_thread = 1e5;  // several threads for the small problems of tests, too
 #else
-constexpr double operations_per_thread = 1e5 * nanosecond;
+constexpr double operations_per_thread = 1e6 * nanosecond;
 #endif
 
 inline int useful_threads(double operations, index_t tasks, int requested) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from fastmcmd._base.annotations import AnyArray, Array
@@ -11,6 +12,9 @@ __all__ = ["ColumnBlocks"]
 
 class ColumnBlocks(Protocol):
     """Where blocks are, and what can be done with them. Small matrices (k, j) are the host's."""
+
+    def active(self) -> AbstractContextManager[object]:
+        """Return a context within which operations start sooner."""
 
     def take(self, host: Array) -> AnyArray:
         """Return a block, or a vector (n,), with the contents of an array of the host."""

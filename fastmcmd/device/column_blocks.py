@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
@@ -54,6 +54,10 @@ class DeviceBlocks:
     def fit(device: Device, n: int, columns: int) -> bool:
         """Tell whether the blocks of a run of CG fit beside the tiles."""
         return _AT_ONCE * _FLOAT64.itemsize * n * columns <= device.budget // _OF_BUDGET
+
+    def active(self) -> AbstractContextManager[object]:
+        """Return the context of the device."""
+        return self._device.active()
 
     def _empty(self, rows: int, columns: int) -> AnyArray:
         with limits_explained((self._device,)):

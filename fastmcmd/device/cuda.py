@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +32,7 @@ _PAYS = 3.3  # three times the operations, and rows that take three times the me
 _COPIERS = 8  # threads that copy rows into pinned memory
 # Of library_types.h and cublas_api.h: CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT.
 _FLOAT16, _FLOAT32, _IN_FLOAT32, _ANY_ALGORITHM = 2, 0, 68, -1
+_AT_WORK = nullcontext()
 _SHARE = 0.8  # of the free memory that is taken by default: cuBLAS and others need some
 
 
@@ -65,6 +65,13 @@ def cuda_device(index: int, budget: int | None) -> CudaDevice:
     return CudaDevice(index, budget)
 
 
+@lru_cache(maxsize=64)
+def _factors(scale: float, keep: float, itemsize: int) -> tuple[Array, int, int]:
+    """Return two numbers as cuBLAS reads them, and their addresses."""
+    factors = np.array([scale, keep], dtype=np.float32 if itemsize == 4 else np.float64)
+    return factors, factors[:1].ctypes.data, factors[1:].ctypes.data
+
+
 def on_device(method: Any) -> Any:
     """Make a method run with this device and its stream as the current ones."""
 
@@ -74,6 +81,25 @@ def on_device(method: Any) -> Any:
             return method(self, *arguments, **options)
 
     return run
+
+
+class _CurrentDevice:
+    """The context in which a device and its stream are the current ones of a thread."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+
+    def __enter__(self) -> None:
+        device = self._device
+        device.gpu.__enter__()
+        device.stream.__enter__()
+        device.thread.is_active = True
+
+    def __exit__(self, *details: object) -> None:
+        device = self._device
+        device.thread.is_active = False
+        device.stream.__exit__(*details)
+        device.gpu.__exit__(*details)
 
 
 class CudaDevice(Device):
@@ -110,21 +136,12 @@ class CudaDevice(Device):
         self._kernels: dict[tuple[str, str], Any] = {}
         self._slots = Slots()
         self.lock = threading.RLock()
-        self._thread = threading.local()
+        self.thread = threading.local()
         self._copiers = ThreadPoolExecutor(_COPIERS, thread_name_prefix="fastmcmd-copy")
 
     def active(self) -> AbstractContextManager[object]:
         """Return a context in which this device and its stream are the current ones of the thread."""
-        return nullcontext() if getattr(self._thread, "is_active", False) else self._activated()
-
-    @contextmanager
-    def _activated(self) -> Iterator[None]:
-        with self.gpu, self.stream:
-            self._thread.is_active = True
-            try:
-                yield
-            finally:
-                self._thread.is_active = False
+        return _AT_WORK if getattr(self.thread, "is_active", False) else _CurrentDevice(self)
 
     @property
     def label(self) -> str:
@@ -268,19 +285,19 @@ class CudaDevice(Device):
             return
         handle = self._cp.cuda.device.get_cublas_handle()
         operation = (cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_T)
-        factors = np.array([scale, keep], dtype=out.dtype)
+        _, scale_at, keep_at = _factors(scale, keep, out.itemsize)
         shape = operation[transposed[1]], operation[transposed[0]], columns, rows, inner
         if a.itemsize == 2:
             cublas.gemmEx(
-                handle, *shape, factors[:1].ctypes.data, b.data.ptr, _FLOAT16, leading(b), a.data.ptr,
-                _FLOAT16, leading(a), factors[1:].ctypes.data, out.data.ptr, _FLOAT32, leading(out),
+                handle, *shape, scale_at, b.data.ptr, _FLOAT16, leading(b), a.data.ptr,
+                _FLOAT16, leading(a), keep_at, out.data.ptr, _FLOAT32, leading(out),
                 _IN_FLOAT32, _ANY_ALGORITHM,
             )  # fmt: skip
             return
         gemm = cublas.sgemm if out.itemsize == 4 else cublas.dgemm
         gemm(
-            handle, *shape, factors[:1].ctypes.data, b.data.ptr, leading(b), a.data.ptr, leading(a),
-            factors[1:].ctypes.data, out.data.ptr, leading(out),
+            handle, *shape, scale_at, b.data.ptr, leading(b), a.data.ptr, leading(a), keep_at,
+            out.data.ptr, leading(out),
         )  # fmt: skip
 
     @on_device

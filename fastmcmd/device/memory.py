@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 import weakref
 from typing import Any
@@ -50,7 +51,7 @@ class DeviceMemory:
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         """Return a new array; raises `DeviceMemoryError` where the budget or the device has no room."""
-        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
         size = -(-nbytes // ROUNDED) * ROUNDED
         for reclaim in (None, self._give_back, self._collect):
             if reclaim is not None:

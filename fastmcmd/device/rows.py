@@ -21,8 +21,8 @@ Array = NDArray[Any]
 _THREAD_COORDINATES = 8  # coordinates that a thread of "lay" takes
 _PARTS = 4  # of rows that are split
 _ALIGNED = 8  # rows of parts begin at multiples of 16 bytes, as tensor cores read fastest
-# Of rows that stay on a device, some are copied while the host prepares the next.
-_COPIED_BYTES, _LEAST_COPIED = 1 << 23, 256
+# Of few rows, some are copied while the host prepares the next; for that, no other threads are woken up.
+_FEW_BYTES, _COPIED_BYTES, _LEAST_COPIED = 1 << 28, 1 << 22, 256
 _ARRAYS = 5  # of a block at most
 
 
@@ -144,7 +144,8 @@ class DeviceRows:
         block = self.resident(device)
         if block is None:
             block = self.empty(device, len(self))
-            step = min(step, max(_LEAST_COPIED, _COPIED_BYTES // self.given_row))
+            if len(self) * self.given_row <= _FEW_BYTES:
+                step = min(step, max(_LEAST_COPIED, _COPIED_BYTES // self.given_row))
             for rows, raw in self._arriving(device, row_blocks(len(self), step)):
                 self._lay(device, raw, block.part(rows))
             device.drop_slots()

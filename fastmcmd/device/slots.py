@@ -16,7 +16,7 @@ from fastmcmd._base.annotations import AnyArray
 __all__ = ["Slot", "Slots", "copy_rows"]
 
 Array = NDArray[Any]
-_PIECE = 1 << 20  # bytes that a thread copies at a time
+_PIECE = 1 << 22  # bytes that a thread copies at a time
 
 
 @dataclass(eq=False)
@@ -61,6 +61,9 @@ class Slots(threading.local):
 def copy_rows(pool: ThreadPoolExecutor, target: Array, source: Array) -> None:
     """Copy rows on several threads: one alone is slower than the bus to the device."""
     step = max(1, _PIECE // max(1, source[:1].nbytes))
+    if step >= len(source):
+        np.copyto(target, source)
+        return
     parts = [slice(start, start + step) for start in range(0, len(source), step)]
     pieces = [pool.submit(lambda rows: np.copyto(target[rows], source[rows]), p) for p in parts]
     try:

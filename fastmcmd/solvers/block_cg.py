@@ -357,15 +357,16 @@ class BlockCGRun:
         """
         running = self._running
         if not self.has_begun:
-            for system in running.values():
-                system.begin()
+            with self._blocks.active():
+                for system in running.values():
+                    system.begin()
         self._settle()
         self.has_begun = True
         while running:
             product = self._operator.matmul(
                 self._blocks.beside([system.next_directions for system in running.values()])
             )  # fmt: skip
-            with _uninterrupted():
+            with _uninterrupted(), self._blocks.active():
                 self._passes = self._operator.passes
                 start = 0
                 for system in running.values():
