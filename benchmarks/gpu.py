@@ -3,10 +3,11 @@
 ``python benchmarks/gpu.py [--quick] [--only NAME ...] [--json FILE] [--data DIR] [--device 0]``
 
 Rates are those of square products by cuBLAS and of copies from pinned memory, measured first, by events on
-the device. *Seconds* are the least of up to seven runs, *median* their median. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each
-pair once, and each pass once) in its seconds, over the rate of the precision that made them; seconds
-include all work of the host. *Error* is the largest difference from CG in float64 on the CPU, where n is
-small enough; the certified bound stands beside it.
+the device. *Seconds* are the least of up to seven runs, *median* their median; both include all work of the
+host. *Fraction* is the operations of a case's tile products (two a coordinate and pair of rows, each pair
+once, and each pass once) in its seconds, over the rate of the precision that made them. *Error* is the
+largest difference from CG in float64 on the CPU, where n is small enough; the certified bound stands beside
+it.
 """
 
 from __future__ import annotations
@@ -147,8 +148,9 @@ class Bench:
             fraction = products * float(n) ** 2 * d / seconds / rate
         self.rows.append(
             Row(
-                case, n, seconds, median, result.info.passes, fraction, None if error is None else error(result),
-                result.error_bound, gpus[0].peak, f"{result.info.solver}, {result.info.cache}",
+                case, n, seconds, median, result.info.passes, fraction,
+                None if error is None else error(result), result.error_bound, gpus[0].peak,
+                f"{result.info.solver}, {result.info.cache}, {result.info.dtype}",
             )
         )  # fmt: skip
         return result
@@ -233,7 +235,8 @@ class Bench:
         result = self._run("published protocol", problem, beside=published, tol=1e-6)
         ours = self.rows[-1]
         error = float(np.abs(values[0] - result.values).max())
-        ratio = f"{min(times) / ours.seconds:.0f} times our time, {np.median(times) / ours.median:.0f} by medians"
+        by_medians = float(np.median(times)) / ours.median
+        ratio = f"{min(times) / ours.seconds:.0f} times our time, {by_medians:.0f} by medians"
         self.rows.append(
             Row(
                 "the same, definition in torch float32", n, min(times), float(np.median(times)), 0, None,
@@ -307,8 +310,8 @@ def table(rows: list[Row]) -> str:
         error = "" if r.error is None else f"{r.error:.1e}"
         bound = "" if r.bound != r.bound else f"{r.bound:.1e}"
         lines.append(
-            f"| {r.case} | {r.n:,} | {r.seconds:.3g} | {r.median:.3g} | {r.passes} | {fraction} | {error} | {bound} | "
-            f"{r.device_bytes / 1e9:.2f} | {r.note} |"
+            f"| {r.case} | {r.n:,} | {r.seconds:.3g} | {r.median:.3g} | {r.passes} | {fraction} | {error} "
+            f"| {bound} | {r.device_bytes / 1e9:.2f} | {r.note} |"
         )
     return "\n".join(lines)
 
