@@ -41,16 +41,16 @@ def mcmd_numpy(x, y, y_prime, x_kernel, y_kernel, lam, dtype):
         return np.sqrt(first - 2 * second + third)
 
 
-def mcmd_torch(x, y, y_prime, x_kernel, gamma_y, lam, dtype):
-    """Return the same with torch."""
+def mcmd_torch(x, y, y_prime, x_kernel, gamma_y, lam, dtype, device="cpu"):
+    """Return the same with torch, on a device."""
     import torch
 
     kind = torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
-    x = torch.as_tensor(np.asarray(x), dtype=kind)
-    y = torch.as_tensor(y[:, None], dtype=kind)
-    y_prime = torch.as_tensor(y_prime[:, None], dtype=kind)
+    x = torch.as_tensor(np.asarray(x), dtype=kind, device=device)
+    y = torch.as_tensor(y[:, None], dtype=kind, device=device)
+    y_prime = torch.as_tensor(y_prime[:, None], dtype=kind, device=device)
     n = len(x)
-    shift = n * lam * torch.eye(n, dtype=kind)
+    shift = n * lam * torch.eye(n, dtype=kind, device=device)
 
     def y_kernel(a, b):
         return torch.exp(-gamma_y * torch.cdist(a, b) ** 2)
@@ -62,4 +62,4 @@ def mcmd_torch(x, y, y_prime, x_kernel, gamma_y, lam, dtype):
     first = (k_x * ((w @ y_kernel(y, y) @ w.T) @ k_x)).sum(0)
     second = (k_x * ((w @ y_kernel(y, y_prime) @ w_prime.T) @ k_x_prime)).sum(0)
     third = (k_x_prime * ((w_prime @ y_kernel(y_prime, y_prime) @ w_prime.T) @ k_x_prime)).sum(0)
-    return torch.sqrt(first - 2 * second + third).numpy()
+    return torch.sqrt(first - 2 * second + third).cpu().numpy()
