@@ -251,10 +251,11 @@ class Bench:
         for name, seconds in times.items():
             median = float(np.median(seconds))
             error = float(np.nanmax(np.abs(values[name] - result.values)))
-            ratio = f"{min(seconds) / ours.seconds:.1f} times our time, {median / ours.median:.1f} by medians"
+            ratio = min(seconds) / ours.seconds, median / ours.median
+            note = "{:.1f} times our time, {:.1f} by medians".format(*ratio)
             self.rows.append(
                 Row(
-                    name, n, min(seconds), median, 0, None, error, float("nan"), peaks[name], ratio
+                    name, n, min(seconds), median, 0, None, error, float("nan"), peaks[name], note
                 )
             )  # fmt: skip
 
