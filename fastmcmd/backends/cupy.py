@@ -27,8 +27,8 @@ from fastmcmd.backends.base import (
     RowFeatures,
 )
 from fastmcmd.backends.column_blocks import ColumnBlocks
-from fastmcmd.device.base import Device
-from fastmcmd.device.column_blocks import DeviceBlocks, limits_explained
+from fastmcmd.device.base import Device, limits_explained
+from fastmcmd.device.column_blocks import DeviceBlocks
 from fastmcmd.device.features import DeviceFeatures, DeviceProducts, features_of
 from fastmcmd.device.layout import LARGEST_TILE, Layout, choose
 from fastmcmd.device.packed import DeviceTiles

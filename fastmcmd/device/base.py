@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.memory import format_bytes
 from fastmcmd.device.source import Source
+from fastmcmd.errors import MemoryLimitError
 
-__all__ = ["ROUNDED", "Device", "DeviceMemoryError", "leading"]
+__all__ = ["ROUNDED", "Device", "DeviceMemoryError", "leading", "limits_explained"]
 
 ROUNDED = 512  # bytes to whose multiples the memory of an array is rounded up
 
@@ -183,3 +186,20 @@ class Device(ABC):
     def upload_as(self, host: Array, dtype: DTypeLike) -> AnyArray:
         """Return a new array of another precision."""
         return self.upload(np.ascontiguousarray(host, dtype=dtype))
+
+
+@contextmanager
+def limits_explained(devices: tuple[Device, ...], how: str = "") -> Iterator[None]:
+    """Raise MemoryLimitError if one of the devices runs out of memory.
+
+    Of several devices the message names the one with least memory left: they are filled alike.
+    """
+    try:
+        yield
+    except DeviceMemoryError as error:
+        full = min(devices, key=lambda device: device.budget - device.held)
+        raise MemoryLimitError(
+            f"{full.label} has no room for {format_bytes(error.wanted)} more{how}; "
+            f"{format_bytes(full.held)} are taken of device_memory_limit = "
+            f"{format_bytes(full.budget)}: others may use the device"
+        ) from error

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
 import numpy as np
 
 from fastmcmd._base.annotations import AnyArray, Array
-from fastmcmd._base.memory import format_bytes
-from fastmcmd.device.base import Device, DeviceMemoryError, leading
+from fastmcmd.device.base import Device, leading, limits_explained
 from fastmcmd.device.source import row_source
-from fastmcmd.errors import MemoryLimitError
 
-__all__ = ["DeviceBlocks", "limits_explained"]
+__all__ = ["DeviceBlocks"]
 
 _FLOAT64 = np.dtype(np.float64)
 _AT_ONCE = 10  # blocks that a run of CG holds at once
 _OF_BUDGET = 6  # they use at most 1 / 6 of a device's memory
-
-
-@contextmanager
-def limits_explained(devices: tuple[Device, ...], how: str = "") -> Iterator[None]:
-    """Raise MemoryLimitError if one of the devices runs out of memory.
-
-    Of several devices the message names the one with least memory left: they are filled alike.
-    """
-    try:
-        yield
-    except DeviceMemoryError as error:
-        full = min(devices, key=lambda device: device.budget - device.held)
-        raise MemoryLimitError(
-            f"{full.label} has no room for {format_bytes(error.wanted)} more{how}; "
-            f"{format_bytes(full.held)} are taken of device_memory_limit = "
-            f"{format_bytes(full.budget)}: others may use the device"
-        ) from error
 
 
 class DeviceBlocks:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.memory import format_bytes
-from fastmcmd.device.base import Device, leading
+from fastmcmd.device.base import Device, leading, limits_explained
 from fastmcmd.device.program import TileProgram
 from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.source import row_source
@@ -204,7 +204,8 @@ class DeviceProducts:
         def work(place: int, device: Device) -> None:
             _add(device, resident.on(device), rhs, weight, *self._sums[place], self._columns)
 
-        on_each(self._devices, work)
+        with limits_explained(self._devices):
+            on_each(self._devices, work)
 
     def sums(self) -> tuple[Array, Array]:
         """Return both, on the host."""
@@ -233,18 +234,34 @@ def _add(
 ) -> None:  # fmt: skip
     """Add products; both factors take the root of the weights, so that one copy of f serves both."""
     p = int(square.shape[0])
-    for columns, block in blocks:
-        count = columns.stop - columns.start
-        right = np.asarray(rhs[columns], dtype=np.float64)
-        scale = None
-        if weight is not None:
-            root = np.sqrt(np.asarray(weight[columns], dtype=np.float64))
-            scale, right = device.upload(root), right * root[:, None]
-        exact = device.empty((p, count), np.float64)
-        source = row_source(np.dtype(f"f{block.itemsize}"))
-        device.launch(
-            source, "weighted", (count, p), block, leading(block), p, count, scale, exact, count
-        )
-        device.multiply(square, exact, exact, transposed=(False, True), keep=1.0)
-        if column_count:
-            device.multiply(product, exact, device.upload(np.ascontiguousarray(right)), keep=1.0)
+    for place, features in blocks:
+        # Features may have taken most of the memory: their copy in float64 is made in parts.
+        a_column = 8 * (p + column_count + 1)
+        step = max(_LEAST, (device.budget - device.held) // 2 // a_column)
+        for part in row_blocks(place.stop - place.start, step):
+            columns = slice(place.start + part.start, place.start + part.stop)
+            _add_part(
+                device, features[:, part], rhs[columns], None if weight is None else weight[columns],
+                square, product, column_count,
+            )  # fmt: skip
+
+
+def _add_part(
+    device: Device, block: AnyArray, rhs: Array, weight: Array | None, square: Any, product: Any,
+    column_count: int,
+) -> None:  # fmt: skip
+    """Add the products of some columns."""
+    p, count = (int(size) for size in block.shape)
+    right = np.asarray(rhs, dtype=np.float64)
+    scale = None
+    if weight is not None:
+        root = np.sqrt(np.asarray(weight, dtype=np.float64))
+        scale, right = device.upload(root), right * root[:, None]
+    exact = device.empty((p, count), np.float64)
+    source = row_source(np.dtype(f"f{block.itemsize}"))
+    device.launch(
+        source, "weighted", (count, p), block, leading(block), p, count, scale, exact, count
+    )
+    device.multiply(square, exact, exact, transposed=(False, True), keep=1.0)
+    if column_count:
+        device.multiply(product, exact, device.upload(np.ascontiguousarray(right)), keep=1.0)

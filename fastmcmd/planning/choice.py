@@ -31,8 +31,8 @@ __all__ = ["CLEARLY", "STARTUP", "choose", "nominal_seconds", "settled"]
 
 # Upper bound on the seconds until a device does its first work: Python imports CuPy, the driver creates a
 # context and cuBLAS handles, and NVRTC compiles the kernels that CuPy has not cached: together 1.7 s on a
-# machine with an H200. The value is high because choosing the CPU wrongly costs less than choosing the device
-# wrongly.
+# machine with an H200. The value is high because choosing the CPU wrongly costs less than choosing the
+# device wrongly.
 STARTUP = 3.0
 CLEARLY = 0.7  # share of the seconds on the CPU that a device may take: estimates are not exact
 # Operations per second of a thread: one multiply-add of 8 numbers per cycle, at 2.5 GHz.

@@ -21,6 +21,7 @@ from fastmcmd.backends.cpu import core
 from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device import cuda, source
 from fastmcmd.device.base import DeviceMemoryError
+from fastmcmd.device.features import DeviceFeatures, DeviceProducts, Piece
 from fastmcmd.device.layout import choose
 from fastmcmd.device.rows import DeviceRows
 from fastmcmd.device.sweep import share
@@ -53,6 +54,27 @@ def test_blocks_of_cg_stay_on_the_device(monkeypatch):
     # The solution and its residual, and products of the certificate and of the values at the inputs.
     assert sum(large) <= 5
     assert len(large) > 20
+
+
+def test_sums_of_features_that_fill_a_device():
+    """Their copy in float64 is made in parts where it does not fit whole; too little memory is named."""
+    rng = np.random.default_rng(0)
+    f, rhs, weight = rng.normal(size=(300, 2000)), rng.normal(size=(2000, 3)), rng.random(2000)
+    expected = (f * weight) @ f.T, (f * weight) @ rhs
+    for budget in (20_000_000, 5_500_000):
+        device = HostDevice(budget)
+        values = device.upload(f.astype(np.float32))
+        features = DeviceFeatures([Piece(device, slice(0, 2000), values, True)])
+        sums = DeviceProducts((device,), 300, 3)
+        sums.add(features, rhs, weight)
+        for total, exact in zip(sums.sums(), expected, strict=True):
+            np.testing.assert_allclose(total, exact, atol=1e-3)
+        assert device.peak <= budget
+    device = HostDevice(3_400_000)
+    values = device.upload(f.astype(np.float32))
+    sums = DeviceProducts((device,), 300, 3)
+    with pytest.raises(MemoryLimitError, match="device_memory_limit"):
+        sums.add(DeviceFeatures([Piece(device, slice(0, 2000), values, True)]), rhs, weight)
 
 
 # ------------------------------------------------------------------------------------ budgets
