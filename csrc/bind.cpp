@@ -350,11 +350,16 @@ tall_skinny_block<double> write_block(py::array& a, const char* name, index_t n,
   return {static_cast<double*>(a.mutable_data()), n, k, ld};
 }
 
-void py_tall_skinny_inner(const py::array& a, const py::array& b, py::array out, int threads) {
+void py_tall_skinny_inner(const py::array& a, const py::array& b, py::array out, int threads,
+                          const py::object& scale) {
   const index_t n = length(a, "a", 0), k = columns(a, "a"), j = columns(b, "b");
   const tall_skinny_block<const double> left = read_block(a, "a", n, k), right = read_block(b, "b", n, j);
   double* to = write<double>(out, "out", {k, j});
-  without_gil([&] { tall_skinny_inner(table<double>(), left, right, to, execution_with(threads)); });
+  const optional_array held(scale);
+  const double* factors = held.vector("scale", n);
+  without_gil([&] {
+    tall_skinny_inner(table<double>(), left, right, factors, to, execution_with(threads));
+  });
 }
 
 void py_tall_skinny_times(const py::array& a, const py::array& small, py::array out, int threads,
@@ -534,7 +539,8 @@ PYBIND11_MODULE(_core, m) {
         "rank"_a, "stop"_a);
   m.def("self_product", &py_self_product, docs::self_product, "a"_a, "weight"_a, "out"_a,
         "threads"_a);
-  m.def("tall_skinny_inner", &py_tall_skinny_inner, docs::tall_skinny_inner, "a"_a, "b"_a, "out"_a, "threads"_a);
+  m.def("tall_skinny_inner", &py_tall_skinny_inner, docs::tall_skinny_inner, "a"_a, "b"_a, "out"_a, "threads"_a,
+        py::kw_only(), "scale"_a = py::none());
   m.def("tall_skinny_times", &py_tall_skinny_times, docs::tall_skinny_times, "a"_a, "small"_a, "out"_a, "threads"_a,
         py::kw_only(), "base"_a = py::none(), "sign"_a = 1.0);
   m.def("tall_skinny_scale", &py_tall_skinny_scale, docs::tall_skinny_scale, "scale"_a, "a"_a, "out"_a, "threads"_a,

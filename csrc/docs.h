@@ -38,7 +38,8 @@ constexpr const char* self_product =
     "Add a diag(weight) a' to out (p, p) float64; a is (p, n), weight (n,) float64 or None.\n\n"
     "Sums over 256 columns are in the dtype of a, over those in float64.";
 constexpr const char* tall_skinny_inner =
-    "Write a' b into out (k, j); a is (n, k), b (n, j). All float64; rows may lie apart.";
+    "Write a' diag(scale) b into out (k, j); a is (n, k), b (n, j), scale (n,) or None.\n\n"
+    "All float64; rows may lie apart.";
 constexpr const char* tall_skinny_times =
     "Write base + sign a small into out (n, j); a is (n, k), small (k, j), base (n, j) or None.\n\n"
     "All float64; rows may lie apart. out may be base, or a where it is as wide.";

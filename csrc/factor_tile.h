@@ -63,6 +63,24 @@ inline vector_rows<const T> as_right(vector_rows<T> x) {
 // Unknowns solved together; the rest of the work is the micro-kernel's.
 constexpr index_t solve_block = 8;
 
+// The unknowns of a whole block, vector by vector: each is loaded and stored once.
+template <class T>
+inline void solve_lower_block(const T* factor, index_t ldl, vector_rows<T> x, index_t nv) {
+  T inverse[solve_block];
+  for (index_t i = 0; i < solve_block; ++i) inverse[i] = 1 / factor[i * ldl + i];
+  for (index_t v = 0; v < nv; ++v) {
+    vec<T> unknown[solve_block];
+#pragma GCC unroll 16
+    for (index_t i = 0; i < solve_block; ++i) {
+      vec<T> sum = load(x.at(i, v));
+#pragma GCC unroll 16
+      for (index_t j = 0; j < i; ++j) sum = sum - broadcast(factor[i * ldl + j]) * unknown[j];
+      unknown[i] = sum * broadcast(inverse[i]);
+      store(x.at(i, v), unknown[i]);
+    }
+  }
+}
+
 template <class T>
 inline void solve_lower_rows(index_t m, const T* factor, index_t ldl, vector_rows<T> x,
                              index_t nv) {
@@ -71,6 +89,10 @@ inline void solve_lower_rows(index_t m, const T* factor, index_t ldl, vector_row
     if (start > 0) {
       multiply_rows<T>(end - start, start, nv, factor + start * ldl, ldl, 1, as_right(x),
                        x.from(start, 0), update::subtract);
+    }
+    if (end - start == solve_block) {
+      solve_lower_block<T>(factor + start * ldl + start, ldl, x.from(start, 0), nv);
+      continue;
     }
     for (index_t i = start; i < end; ++i) {
       const T* row = factor + i * ldl;

@@ -64,6 +64,33 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   });
 }
 
+// Writes the features (p, cols) in a tile as rows (cols, p), and their squares (cols), in one pass.
+inline void transpose_features(index_t p, index_t cols, const double* tile, index_t ld, double* out,
+                               double* squares) {
+  constexpr index_t together = 8;  // columns of the tile: one line of the cache
+  for (index_t start = 0; start < cols; start += together) {
+    const index_t count = std::min(together, cols - start);
+    double sums[together] = {};
+    const auto copy = [&](index_t width) {
+      // The last features are the smallest: sums that begin with them round less.
+      for (index_t i = p - 1; i >= 0; --i) {
+        const double* from = tile + i * ld + start;
+        double* to = out + start * p + i;
+        for (index_t j = 0; j < width; ++j) {
+          to[j * p] = from[j];
+          sums[j] += from[j] * from[j];
+        }
+      }
+    };
+    if (count == together) {
+      copy(together);
+    } else {
+      copy(count);
+    }
+    std::copy_n(sums, count, squares + start);
+  }
+}
+
 // sums (n / group, p): sums of the features of `group` rows in turn, and squares (n). A task has whole
 // groups, so that one thread sums each, always in the same order.
 inline void feature_sums(const gram_source<double>& source, const double* factor, index_t group,
@@ -81,12 +108,18 @@ inline void feature_sums(const gram_source<double>& source, const double* factor
   parallel_for(tasks, run, [&](index_t task, int thread, const loop_control& control) {
     const block_range mine(task, task_groups * group, n);
     double* tile = memory.tile(thread);
-    std::fill_n(sums + mine.start / group * p, mine.count / group * p, 0.0);
-    std::fill_n(squares + mine.start, mine.count, 0.0);
+    if (group > 1) {
+      std::fill_n(sums + mine.start / group * p, mine.count / group * p, 0.0);
+      std::fill_n(squares + mine.start, mine.count, 0.0);
+    }
     for (index_t at = 0; at < mine.count && !control.stopped(); at += feature_columns) {
       const index_t start = mine.start + at, count = std::min(feature_columns, mine.count - at);
       source.make(0, p, start, count, tile, ld, memory.scratch(thread));
       table.solve_lower(p, factor, p, tile, ld, round_up(count, table.panel_width) / table.vector_width);
+      if (group == 1) {
+        transpose_features(p, count, tile, ld, sums + start * p, squares + start);
+        continue;
+      }
       add_squares(p, count, tile, ld, squares + start);
       for (index_t j = 0; j < count;) {
         const index_t which = (start + j) / group;
@@ -205,6 +238,7 @@ inline index_t pivoted_columns(const gram_source<double>& source, const pivoting
     const double scale = std::sqrt(rest);
     for (index_t i = 0; i < n; ++i) column[i] /= scale;
     for (index_t r = 0; r < rank; ++r) column[to.pivots[r]] = 0.0;
+    column[pivot] = scale;  // the quotient is rounding, and may be 0, if the residual is all rounding
     for (index_t i = 0; i < n; ++i) to.residual[i] -= column[i] * column[i];
     to.residual[pivot] = 0.0;
     to.pivots[rank] = pivot;

@@ -27,10 +27,16 @@ class padded_matrix {
  public:
   padded_matrix(const kernel_table<double>& table, index_t rows, index_t cols)
       : nv(divide_up(cols, table.vector_width)), ld(nv * table.vector_width), values(rows * ld) {}
-  void copy(const tall_skinny_block<const double>& from, index_t first, index_t count) {
+  // Copies rows, times `scale` of each where there is one.
+  void copy(const tall_skinny_block<const double>& from, index_t first, index_t count,
+            const double* scale = nullptr) {
     for (index_t i = 0; i < count; ++i) {
+      const double* row = from.row(first + i);
       double* to = values.data() + i * ld;
-      std::fill(std::copy_n(from.row(first + i), from.cols, to), to + ld, 0.0);
+      std::fill(std::copy_n(row, from.cols, to), to + ld, 0.0);
+      if (scale) {
+        for (index_t c = 0; c < from.cols; ++c) to[c] *= scale[first + i];
+      }
     }
   }
 
@@ -51,9 +57,10 @@ inline double tall_skinny_cost(index_t n, index_t k, index_t j) {
          0.2 * nanosecond * area(n, k + j);
 }
 
-// out (k, j) = a' b
+// out (k, j) = a' diag(scale) b; scale may be null
 inline void tall_skinny_inner(const kernel_table<double>& table, tall_skinny_block<const double> a,
-                       tall_skinny_block<const double> b, double* out, const execution& how) {
+                       tall_skinny_block<const double> b, const double* scale, double* out,
+                       const execution& how) {
   const index_t segment = tall_skinny_segment(a.rows, a.cols * b.cols);
   const index_t segments = divide_up(a.rows, segment);
   const index_t ld = padded_matrix(table, 1, b.cols).ld;
@@ -69,7 +76,7 @@ inline void tall_skinny_inner(const kernel_table<double>& table, tall_skinny_blo
     update mode = update::store;
     for (index_t i = 0; i < rows.count && !control.stopped(); i += tall_skinny_rows) {
       const index_t count = std::min(tall_skinny_rows, rows.count - i);
-      mine.copy(b, rows.start + i, count);
+      mine.copy(b, rows.start + i, count, scale);
       table.multiply(a.cols, count, mine.nv, a.row(rows.start + i), 1, a.ld, mine.values.data(),
                      mine.ld, sum, ld, mode, {});
       mode = update::add;

@@ -223,8 +223,10 @@ def self_product(a: NDArray[_T], weight: _F64 | None, out: _F64, threads: int) -
     Sums over 256 columns are in the dtype of a, over those in float64.
     """
 
-def tall_skinny_inner(a: _F64, b: _F64, out: _F64, threads: int) -> None:
-    """Write ``a' b`` into out (k, j); a is (n, k), b (n, j).
+def tall_skinny_inner(
+    a: _F64, b: _F64, out: _F64, threads: int, *, scale: _F64 | None = None
+) -> None:
+    """Write ``a' diag(scale) b`` into out (k, j); a is (n, k), b (n, j), scale (n,) or None for ones.
 
     Rows may lie apart (columns of a wider array), here and below.
     """

@@ -20,6 +20,7 @@ from fastmcmd._base.blockwise import is_blockwise, on_blocks
 from fastmcmd.estimate.arguments import check_files, common_dtype
 from fastmcmd.estimate.samples import encoded_inputs, problem_of
 from fastmcmd.frames import check_row_order
+from fastmcmd.gram import shared_row_statistics
 from fastmcmd.inference.chance import Chance
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.mcmd import evaluate_at
@@ -149,17 +150,30 @@ def cce(
     )  # fmt: skip
     check_row_order(x=x, y=y, prediction=prediction, weights=weights)
     check_files(out, options.checkpoint, x=x, y=y, prediction=prediction, at=at, weights=weights)
-    rows = encoded_inputs(x, encoder, "x", options)
-    columns = rows.shape[1]
-    grid = rows if at is None or at is x else encoded_inputs(at, encoder, "at", options, columns)
-    rows, grid = common_dtype(rows, grid)
-    problem = problem_of(
-        rows, y, [prediction], x_kernel, y_kernel, lam, draws, weights, random_state, options, grid
-    )
-    nature, (model,), kernels = problem.nature, problem.models, problem.kernels
-    source = Chance(nature, model, *kernels, problem.grid)
-    result = evaluate_at(
-        nature, model, *kernels, problem.options, problem.grid, "CCE", out, "at", source=source
-    )[1]
+    with shared_row_statistics():
+        rows = encoded_inputs(x, encoder, "x", options)
+        columns = rows.shape[1]
+        grid = (
+            rows if at is None or at is x else encoded_inputs(at, encoder, "at", options, columns)
+        )
+        rows, grid = common_dtype(rows, grid)
+        problem = problem_of(
+            rows,
+            y,
+            [prediction],
+            x_kernel,
+            y_kernel,
+            lam,
+            draws,
+            weights,
+            random_state,
+            options,
+            grid,
+        )
+        nature, (model,), kernels = problem.nature, problem.models, problem.kernels
+        source = Chance(nature, model, *kernels, problem.grid)
+        result = evaluate_at(
+            nature, model, *kernels, problem.options, problem.grid, "CCE", out, "at", source=source
+        )[1]
     result = result.with_suspicions(problem.suspicions[0])
     return result if out is not None else on_device_of(result, x)

@@ -31,7 +31,7 @@ from fastmcmd.estimate.arguments import prepared_inputs, scaled_inputs
 from fastmcmd.estimate.fit import Fit, fit
 from fastmcmd.estimate.samples import encoded_inputs, problem_of
 from fastmcmd.frames import check_row_order
-from fastmcmd.gram import check_sizes
+from fastmcmd.gram import check_sizes, shared_row_statistics
 from fastmcmd.inference.chance import Chance
 from fastmcmd.kernels import Kernel, Scaled
 from fastmcmd.kernels.base import KernelLike
@@ -155,15 +155,16 @@ class ConditionalCongruence(Parameters):
         options = self.options(x)
         check_row_order(x=x, y=y, prediction=prediction, weights=weights)
         files = files_of(x=x, y=y, prediction=prediction, weights=weights)
-        rows = encoded_inputs(x, self.encoder, "x", options)
-        problem = problem_of(
-            rows, y, [prediction], self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
-            self.random_state, options,
-        )  # fmt: skip
-        nature, (model,), kernels = problem.nature, problem.models, problem.kernels
-        self._fit, result = evaluate_at(
-            nature, model, *kernels, problem.options, problem.grid, "CCE", stays=True
-        )
+        with shared_row_statistics():
+            rows = encoded_inputs(x, self.encoder, "x", options)
+            problem = problem_of(
+                rows, y, [prediction], self.x_kernel, self.y_kernel, self.lam, self.draws, weights,
+                self.random_state, options,
+            )  # fmt: skip
+            nature, (model,), kernels = problem.nature, problem.models, problem.kernels
+            self._fit, result = evaluate_at(
+                nature, model, *kernels, problem.options, problem.grid, "CCE", stays=True
+            )
         result = result.with_suspicions(problem.suspicions[0])
         self._set_chance(result, Chance(nature, model, *kernels, problem.grid))
         self._files, self._scales, self.lam_ = files, problem.scales, nature.lam

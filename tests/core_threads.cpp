@@ -126,7 +126,7 @@ std::vector<double> results_of_blocks(int threads) {
   const tall_skinny_block<const double> matrix = {small.data(), width, width, width};
   tall_skinny_times(table, block_view, matrix, block_view, 0.1, block, how);
   tall_skinny_scale(std::vector<double>(rows, 0.5).data(), block_view, block_view, block, how);
-  tall_skinny_inner(table, block_view, block_view, all.data(), how);
+  tall_skinny_inner(table, block_view, block_view, small.data(), all.data(), how);
   all.insert(all.end(), a.begin(), a.end());
   std::vector<double> squares(rows);
   row_squares(a.data(), rows, width, small.data(), squares.data(), how);

@@ -624,6 +624,8 @@ def test_tall_blocks(rng, n, k, j, threads):
     actual = np.empty((k, j))
     _core.tall_skinny_inner(a, base, actual, threads)
     np.testing.assert_allclose(actual, a.T @ base, atol=1e-13 * n)
+    _core.tall_skinny_inner(a, base, actual, threads, scale=scale)
+    np.testing.assert_allclose(actual, (scale[:, None] * a).T @ base, atol=1e-13 * n)
     out = np.zeros((n, j + 2))
     _core.tall_skinny_times(a, small, out[:, 1:-1], threads, base=base, sign=-1.0)
     np.testing.assert_allclose(out[:, 1:-1], base - a @ small, atol=1e-12)

@@ -12,7 +12,7 @@ import numbers
 import operator
 import os
 import sys
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from typing import Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -263,7 +263,11 @@ def all_finite(array: HostArray) -> bool:
 
 
 def check_finite_rows(
-    array: HostArray, name: str, first_row: int = 0, rows: HostArray | None = None
+    array: HostArray,
+    name: str,
+    first_row: int = 0,
+    rows: HostArray | None = None,
+    is_finite: Callable[[HostArray], bool] = all_finite,
 ) -> None:
     """Raise a ValueError that names the first row with NaN or infinity.
 
@@ -277,8 +281,10 @@ def check_finite_rows(
         Number of the first row in the caller's array.
     rows : ndarray (n,), optional
         Number of each row there, if some rows have been left out.
+    is_finite : callable
+        Tells whether all numbers of an array are finite: `all_finite`, or a function that reuses its pass.
     """
-    if all_finite(array):
+    if is_finite(array):
         return
     step = max(1, _FINITE_BLOCK // max(1, array[:1].size))
     for start in range(0, len(array), step):
@@ -299,11 +305,17 @@ def check_finite_rows(
 
 
 def as_rows(
-    value: object, name: str, *, columns: int | None = None, rows: HostArray | None = None
+    value: object,
+    name: str,
+    *,
+    columns: int | None = None,
+    rows: HostArray | None = None,
+    is_finite: Callable[[HostArray], bool] = all_finite,
 ) -> HostArray:
     """Return ``value`` as a finite (n, d) array; (n,) is read as (n, 1).
 
-    ``rows`` (n,) are the numbers of the rows for messages, if some rows have been left out.
+    ``rows`` (n,) are the numbers of the rows for messages, if some rows have been left out. ``is_finite``
+    tells whether an array is finite.
     """
     array = as_array(value, name)
     if array.ndim == 1:
@@ -318,7 +330,7 @@ def as_rows(
         raise ValueError(f"{name} has no columns (shape {array.shape}); at least one is needed")
     if columns is not None and array.shape[1] != columns:
         raise ValueError(f"{name} has {array.shape[1]} columns; {columns} are needed")
-    check_finite_rows(array, name, rows=rows)
+    check_finite_rows(array, name, rows=rows, is_finite=is_finite)
     return array
 
 

@@ -275,13 +275,23 @@ class Backend(ABC):
         ``sizes`` for the norms of interpolation coefficients.
         """
 
-    def feature_sums(
-        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, group: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
+    def write_feature_sums(
+        self,
+        kernel: Kernel,
+        landmarks: Points,
+        x: Points,
+        factor: Array,
+        group: int,
+        sums: Array,
+        squares: Array,
+    ) -> None:
+        """Write sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
         row_features = self.features(kernel, landmarks, x, factor, keep=True, sizes=False)
-        values = self.to_host(row_features.values).reshape(landmarks.n, -1, group)
-        return np.ascontiguousarray(values.sum(axis=2, dtype=np.float64).T), row_features.squares
+        values = self.to_host(row_features.values)
+        if group > 1:
+            values = values.reshape(landmarks.n, -1, group).sum(axis=2, dtype=np.float64)
+        sums[...] = values.T
+        squares[...] = row_features.squares
 
     @abstractmethod
     def add_products(

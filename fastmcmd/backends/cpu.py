@@ -216,16 +216,21 @@ class CpuBackend(Backend):
         )  # fmt: skip
         return RowFeatures(values, squares, norms)
 
-    def feature_sums(
-        self, kernel: Kernel, landmarks: Points, x: Points, factor: Array, group: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return sums of features over groups of rows, and squares."""
-        sums, squares = np.empty((x.n // group, landmarks.n)), np.empty(x.n)
+    def write_feature_sums(
+        self,
+        kernel: Kernel,
+        landmarks: Points,
+        x: Points,
+        factor: Array,
+        group: int,
+        sums: Array,
+        squares: Array,
+    ) -> None:
+        """Write sums of features over groups of rows, and squares."""
         core().feature_sums(
             *_program(kernel, self.direct), landmarks.rows, x.rows, _like(factor, np.float64), group,
             squares, sums, threads=get_num_threads(),
         )  # fmt: skip
-        return sums, squares
 
     def add_products(
         self, f: Array, rhs: Array, weight: Array | None, gram: Array, cross: Array

@@ -37,12 +37,13 @@ _COPIED = 1 << 16  # rows copied at once
 _SMALL = 160  # rows of a matrix for which LAPACK's threads cost more than they bring
 
 
-def inner(a: Array, b: Array) -> Array:
-    """Return ``a' b`` (k, j) for blocks (n, k) and (n, j)."""
+def inner(a: Array, b: Array, *, scale: Array | None = None) -> Array:
+    """Return ``a' b`` (k, j) for blocks (n, k) and (n, j), or ``a' diag(scale) b``."""
     a, b = _rows(a), _rows(b)
     out = np.zeros((a.shape[1], b.shape[1]))
     if a.size and b.size:
-        core().tall_skinny_inner(a, b, out, get_num_threads())
+        factors = None if scale is None else np.ascontiguousarray(scale)
+        core().tall_skinny_inner(a, b, out, get_num_threads(), scale=factors)
     return out
 
 

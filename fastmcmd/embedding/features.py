@@ -11,6 +11,7 @@ An RBF kernel on scalar outputs needs 20 to 35 pivots for float64 rounding.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,14 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
 
-__all__ = ["output_features", "pooled", "pooled_with_importance"]
+__all__ = ["output_features", "pooled", "pooled_numbers", "pooled_with_importance"]
+
+Index = NDArray[np.intp]
 
 _LOOKS = (64, 128, 256, 512, 1024)  # ranks at which the decay of the residual is checked
 _CANDIDATES = 2000  # outputs that are the first candidates for pivots
+_FEW = 600  # numbers without importance that are candidates before: enough for smooth kernels
+_FEW_RANK = _FEW // 4  # largest rank with so few candidates
 _NOISE = 4 * UNIT  # of a residual, relative to k(y, y)
 _PANEL = 16  # columns are padded to a multiple of this
 
@@ -38,8 +43,9 @@ def output_features(
     eps: float,
     max_rank: int,
     importance: NDArray[np.float64] | None = None,
+    ascending: NDArray[np.float64] | None = None,
 ) -> tuple[KernelFeatures, NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return features of the output kernel over the distinct outputs ``y``.
+    """Return features of the output kernel over the outputs ``y``.
 
     Parameters
     ----------
@@ -48,7 +54,7 @@ def output_features(
     backend : Backend
         Backend that computes kernel values.
     y : ndarray (u, k)
-        All distinct outputs.
+        All outputs. Equal ones take time, but change nothing.
     eps : float
         Target for the largest residual, relative to the largest k(y, y).
     max_rank : int
@@ -56,6 +62,8 @@ def output_features(
     importance : ndarray (u,), optional
         Largest weight of each output, at most 1. Its residual counts that much less, so rare outcomes need
         fewer pivots.
+    ascending : ndarray (u,), optional
+        The distinct numbers of a single column in ascending order, if the caller has sorted it.
 
     Returns
     -------
@@ -70,50 +78,104 @@ def output_features(
     norm2 = float(np.einsum("ij,ij->i", y, y).max())
     direct = backend.direct_distances(y.shape[1], kernel)
     entry = kernel.rounding(UNIT, y.shape[1], norm2, direct, largest) / largest
-    worth = np.ones(len(y)) if importance is None else importance**2
+    worth = None if importance is None else importance**2
+    source = _Source.of(y, worth, ascending)
     # A sample supplies the pivots. Outputs that it leaves uncovered join it until all residuals are small.
-    candidates = _spread_sample(y, max(_CANDIDATES, 2 * max_rank))
+    many = max(_CANDIDATES, 2 * max_rank)
+    few = source.ascending is not None and min(many, len(source)) > _FEW
+    candidates = source.spread(_FEW if few else many)
     for _ in range(6):
-        factorization = _PivotedCholesky(
-            kernel, backend, y[candidates], diagonal[candidates], worth[candidates], limit / 2,
-            max_rank,
-        ).factorize()  # fmt: skip
+        most = min(max_rank, _FEW_RANK) if few else max_rank
+        z = source.outputs(candidates)
+        weight = source.weights(candidates)
+        factorization = _PivotedCholesky(kernel, backend, z, weight, limit / 2, most).factorize()
+        if factorization is None and few:  # once more with many candidates
+            few, candidates = False, source.spread(many)
+            continue
         if factorization is None:
             return None
         pivots, factor = factorization
         if not len(pivots):
             # The largest outputs dwarf all that have weight: they are nodes far out in a tail.
             raise NumericalError(TOO_HEAVY)
-        features = KernelFeatures(kernel, y[candidates][pivots], factor, backend, entry=entry)
-        p = features.transform(y)
-        residual_diagonal = features.residuals(y, p)
-        residuals = worth * residual_diagonal
+        features = KernelFeatures(kernel, z[pivots], factor, backend, entry=entry)
+        p, residual_diagonal = features.with_residuals(y)
+        residuals = residual_diagonal if worth is None else worth * residual_diagonal
         # More pivots cannot remove the rounding bound that `residuals` adds.
-        if residuals.max() <= limit + features.noise * largest or len(candidates) == len(y):
+        if residuals.max() <= limit + features.noise * largest or len(candidates) == len(source):
             break
         more = np.argsort(residuals)[-min(len(y), 500) :]
-        candidates = np.union1d(candidates, more[residuals[more] > limit / 2])
+        candidates = source.joined(candidates, more[residuals[more] > limit / 2])
     return features, p, residual_diagonal
 
 
-def _spread_sample(y: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """Return the indices of at most ``count`` outputs, evenly spread in the order of the first coordinate.
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """Distinct outputs that may become pivots, with their worth.
 
-    Half of the outputs of a single column are evenly spread over its range instead, so that those in the
-    tails have a candidate close by as well.
+    Attributes
+    ----------
+    y : ndarray (n, k)
+        All outputs.
+    worth : ndarray (n,) or None
+        Their worth; None means ones.
+    ascending : ndarray (u,) or None
+        The distinct numbers of a single column without worth, ascending. Places of candidates refer to
+        them; without them, places refer to ``y``, whose rows are distinct.
     """
-    n, order = len(y), np.argsort(y[:, 0], kind="stable")
+
+    y: Array
+    worth: Array | None
+    ascending: Array | None
+
+    @staticmethod
+    def of(y: Array, worth: Array | None, ascending: Array | None) -> _Source:
+        """Return the source of candidates; it sorts a single column without worth if that is not done."""
+        if ascending is None and worth is None and y.shape[1] == 1:
+            ascending = np.sort(y[:, 0])
+        return _Source(y, worth, ascending)
+
+    def __len__(self) -> int:
+        return len(self.y if self.ascending is None else self.ascending)
+
+    def outputs(self, places: Index) -> Array:
+        """Return the outputs (c, k) at some places."""
+        return self.y[places] if self.ascending is None else self.ascending[places][:, None]
+
+    def weights(self, places: Index) -> Array:
+        """Return the worth (c,) of the outputs at some places."""
+        return np.ones(len(places)) if self.worth is None else self.worth[places]
+
+    def joined(self, places: Index, rows: Index) -> Index:
+        """Return places together with those of further rows of ``y``."""
+        if self.ascending is not None:
+            rows = np.searchsorted(self.ascending, self.y[rows, 0])
+        return np.union1d(places, rows)
+
+    def spread(self, count: int) -> Index:
+        """Return at most ``count`` places, evenly spread in the order of the first coordinate.
+
+        Half of those in a single column are evenly spread over its range instead, so that outputs in the
+        tails have a candidate close by as well.
+        """
+        if self.ascending is not None:
+            return _spread(self.ascending, count)
+        order = np.argsort(self.y[:, 0], kind="stable")
+        if self.y.shape[1] == 1 or len(order) <= count:
+            return order[_spread(self.y[order, 0], count)]
+        return order[np.linspace(0, len(order) - 1, count).astype(np.intp)]
+
+
+def _spread(ascending: Array, count: int) -> Index:
+    """Return places of at most ``count`` numbers, half evenly spread over them, half over their range."""
+    n = len(ascending)
     if n <= count:
-        return order
-    if y.shape[1] > 1:
-        return order[np.linspace(0, n - 1, count).astype(np.intp)]
-    ascending = y[order, 0]
+        return np.arange(n)
     levels = np.linspace(ascending[0], ascending[-1], count // 2)
-    places = np.minimum(np.searchsorted(ascending, levels), n - 1)
     is_candidate = np.zeros(n, dtype=bool)
-    is_candidate[places] = True
+    is_candidate[np.minimum(np.searchsorted(ascending, levels), n - 1)] = True
     is_candidate[np.linspace(0, n - 1, count - len(levels)).astype(np.intp)] = True
-    return order[is_candidate]
+    return np.flatnonzero(is_candidate)
 
 
 class _PivotedCholesky:
@@ -129,7 +191,6 @@ class _PivotedCholesky:
         kernel: Kernel,
         backend: Backend,
         y: NDArray[np.float64],
-        diagonal: NDArray[np.float64],
         worth: NDArray[np.float64],
         limit: float,
         max_rank: int,
@@ -137,7 +198,7 @@ class _PivotedCholesky:
         self._most = most = min(max_rank, len(y))
         self._rank = 0
         self._kernel, self._y, self._worth, self._limit = kernel, y, worth, limit
-        self._diagonal = diagonal.astype(np.float64)
+        self._diagonal = np.asarray(kernel.diagonal(y), dtype=np.float64)
         self._residual = self._diagonal.copy()
         self._columns = np.empty((most, -(-len(y) // _PANEL) * _PANEL))
         self._pivots = np.empty(most, dtype=np.int64)
@@ -171,8 +232,12 @@ class _PivotedCholesky:
             pivot = int((self._worth * self._residual).argmax())
             column = self._kernel.evaluate(self._y[pivot : pivot + 1], self._y)[0]
             column -= self._columns[:rank, pivot] @ self._columns[:rank, :n]
-            column /= np.sqrt(self._residual[pivot])
+            root = np.sqrt(self._residual[pivot])
+            column /= root
             column[self._pivots[:rank]] = 0.0
+            column[pivot] = (
+                root  # and not the rounding of its square, of a residual that is all rounding
+            )
             self._columns[rank, :n] = column
             self._residual -= column * column
             self._residual[pivot] = 0.0
@@ -230,12 +295,38 @@ def _distinct_numbers(numbers: Array) -> tuple[Array, NDArray[np.intp]]:
     return ascending[starts][:, None], where
 
 
+def pooled_numbers(
+    parts: list[HostArray],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], list[slice]] | None:
+    """Return the numbers of all parts as they are, if most of them differ; else None.
+
+    Returns
+    -------
+    (ndarray (n, 1), ndarray (u,), list of slice) or None
+        The numbers, the distinct ones ascending, and each part's rows. None, too, for several columns.
+    """
+    if parts[0].shape[1] != 1:
+        return None
+    numbers = np.concatenate([np.asarray(part[:, 0], dtype=np.float64) for part in parts])
+    ascending = np.sort(numbers)
+    differs = ascending[1:] != ascending[:-1]
+    if 2 * np.count_nonzero(differs) < len(numbers):
+        return None
+    if not differs.all():
+        ascending = np.append(ascending[:1], ascending[1:][differs])
+    ends = itertools.accumulate((len(part) for part in parts), initial=0)
+    return numbers[:, None], ascending, [slice(*pair) for pair in itertools.pairwise(ends)]
+
+
 def pooled_with_importance(
-    *parts: tuple[HostArray, NDArray[np.float64]],
+    *parts: tuple[HostArray, NDArray[np.float64] | None],
 ) -> tuple[NDArray[np.float64], list[NDArray[np.intp]], NDArray[np.float64]]:
-    """Return the results of `pooled` for outputs with weights, and the largest weight of each output."""
+    """Return the results of `pooled` for outputs with weights, and the largest weight of each output.
+
+    Outputs without weights count as much as the largest weight, 1.
+    """
     distinct, where = pooled(*(values for values, _ in parts))
     importance = np.zeros(len(distinct))
     for index, (_, weight) in zip(where, parts, strict=True):
-        np.maximum.at(importance, index, weight)
+        np.maximum.at(importance, index, 1.0 if weight is None else weight)
     return distinct, where, importance

@@ -7,16 +7,17 @@ probabilities proportional to their residuals, add outputs of their own, until t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.candidates import row_candidates
-from fastmcmd.embedding.features import output_features, pooled_with_importance
+from fastmcmd.embedding.features import output_features, pooled_numbers, pooled_with_importance
+from fastmcmd.embedding.sample import Places
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
@@ -54,11 +55,13 @@ class Pool:
         Resolved output kernel.
     backend : Backend
         Backend that computes kernel values.
-    parts : list of (ndarray (u, k), ndarray (u,))
-        Outputs of each sample and their importance.
+    parts : sequence of (ndarray (u, k), ndarray (u,) or None)
+        Outputs of each sample and their importance; None means the largest, 1.
     """
 
-    def __init__(self, kernel: Kernel, backend: Backend, parts: list[tuple[Array, Array]]) -> None:
+    def __init__(
+        self, kernel: Kernel, backend: Backend, parts: Sequence[tuple[Array, Array | None]]
+    ) -> None:
         self._kernel, self._backend = kernel, backend
         self._parts = list(parts)
 
@@ -71,13 +74,25 @@ class Pool:
 
     def features(
         self, eps: float, most: int
-    ) -> tuple[KernelFeatures, Array, Array, Array, list[NDArray[np.intp]]] | None:
-        """Return features, distinct outputs with features and residuals, and positions of each part's rows.
+    ) -> tuple[KernelFeatures, Array, Array, Array, list[Places]] | None:
+        """Return features, outputs with features and residuals, and positions of each part's rows.
 
-        Returns None if the rank would exceed ``most``.
+        The outputs are distinct, unless they are numbers of which most differ: merging these would cost
+        more than it saves. Returns None if the rank would exceed ``most``.
         """
-        values, where, importance = pooled_with_importance(*self._parts)
-        result = output_features(self._kernel, self._backend, values, eps, most, importance)
+        values: Array
+        where: list[Places]
+        importance = ascending = numbers = None
+        if all(weight is None for _, weight in self._parts):
+            numbers = pooled_numbers([part for part, _ in self._parts])
+        if numbers is None:
+            distinct = pooled_with_importance(*self._parts)
+            values, where, importance = distinct[0], [*distinct[1]], distinct[2]
+        else:
+            values, ascending, where = numbers[0], numbers[1], [*numbers[2]]
+        result = output_features(
+            self._kernel, self._backend, values, eps, most, importance, ascending
+        )
         if result is None:
             return None
         features, p, missing = result

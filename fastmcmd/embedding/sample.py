@@ -13,7 +13,9 @@ from fastmcmd.embedding.design import Design
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows
 
-__all__ = ["DrawnOutputs", "Outputs", "PredictedOutputs", "Sample", "same_outputs"]
+__all__ = ["DrawnOutputs", "Outputs", "Places", "PredictedOutputs", "Sample", "same_outputs"]
+
+Places = NDArray[np.intp] | slice  # of outputs in an array of features
 
 _BLOCK = 1 << 20  # feature values in memory at once
 
@@ -40,9 +42,16 @@ class DrawnOutputs:
         """Return the outputs of some rows."""
         return DrawnOutputs(self.values[rows], None if self.weights is None else self.weights[rows])
 
-    def mean_features(self, p: NDArray[np.float64], where: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the mean feature (N, r) of each row from features ``p`` of distinct outputs."""
+    def mean_features(self, p: NDArray[np.float64], where: Places) -> NDArray[np.float64]:
+        """Return the mean feature (N, r) of each row from features ``p`` of outputs.
+
+        ``where`` are the places in ``p`` of all outputs in turn; a slice may give a view of ``p``.
+        """
         n, draws, _ = self.values.shape
+        if isinstance(where, slice):
+            if draws == 1 and self.weights is None:
+                return p[where]
+            where = np.arange(where.start, where.stop)
         if draws == 1 and self.weights is None:
             return p.take(where, axis=0)  # twice as fast as p[where]
         index = where.reshape(n, draws)

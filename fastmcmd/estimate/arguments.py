@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.errors import NumericalError
+from fastmcmd.gram import rows_are_finite
 from fastmcmd.kernels import Kernel, Scaled, split_scales
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.kernels.custom import examine_kernel
@@ -45,7 +46,8 @@ def inputs(
     value: object, name: str, options: Options, columns: int | None = None
 ) -> HostArray | Rows:
     """Return inputs as an (n, d) array, or as `Rows` if too large to load from disk or a device."""
-    rows = open_rows(value, name, columns=columns, stays=options.backend == "cupy")
+    on_device = options.backend == "cupy"
+    rows = open_rows(value, name, columns=columns, stays=on_device, is_finite=rows_are_finite)
     if not isinstance(rows, Rows):
         return rows
     small = options.memory_limit // _SMALL

@@ -299,7 +299,7 @@ def _uncovered(
 ) -> NDArray[np.float64]:
     """Return the outputs whose residual exceeds rounding, so that more pivots would help."""
     diagonal = np.asarray(features.kernel.diagonal(outputs), dtype=np.float64)
-    residual = features.residuals(outputs, features.transform(outputs))
+    residual = features.with_residuals(outputs)[1]
     return outputs[residual > (eps + features.noise) * diagonal.max()]
 
 

@@ -22,6 +22,7 @@ from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add
 from fastmcmd.embedding.sample import (
     DrawnOutputs,
     Outputs,
+    Places,
     PredictedOutputs,
     Sample,
     same_outputs,
@@ -44,8 +45,6 @@ __all__ = [
     "pairs_in_closed_form",
     "sums_exponentials",
 ]
-
-Index = NDArray[np.intp]
 
 MOST_RANK = 2000  # largest rank of the output features
 _NODES = 400  # approximate number of quadrature nodes of a prediction
@@ -240,7 +239,7 @@ class _EmbeddedSides:
         values: Array,
         p: Array,
         missing: Array,
-        where: list[Index],
+        where: list[Places],
     ) -> None:
         self._sides, self._task = sides, task
         self._features, self._values = features, values
@@ -425,12 +424,11 @@ def expected_outputs(side: Sample) -> int:
     return len(outputs.flat) if isinstance(outputs, DrawnOutputs) else _CANDIDATES
 
 
-def _pivot_pool(side: Sample) -> tuple[Array, Array]:
-    """Return the outputs of a side that are candidates for pivots, and their importance."""
+def _pivot_pool(side: Sample) -> tuple[Array, Array | None]:
+    """Return the outputs of a side that are candidates for pivots, and their importance if it differs."""
     if isinstance(side.outputs, DrawnOutputs):
         many = are_many(side.outputs)
-        values = representatives(side.outputs) if many else side.outputs.flat
-        return values, np.ones(len(values))
+        return representatives(side.outputs) if many else side.outputs.flat, None
     return candidates(side.outputs.prediction)
 
 

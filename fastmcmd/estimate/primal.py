@@ -156,7 +156,7 @@ class PrimalFit:
         kernel = self.parts[0].solved.operator.kernel
         scale = _scale(kernel, grid)
         difference, error, kind = self._difference(grid, scale)
-        values = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+        values = np.sqrt(row_squares(difference))
         errors = self.truncation.bounds(values, error, scale, self.features.rank)
         return values, errors, kind
 
@@ -164,7 +164,7 @@ class PrimalFit:
         """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
         kernel = self.parts[0].solved.operator.kernel
         scale = _scale(kernel, grid)
-        return self._difference(grid, scale)[0]
+        return self._difference(grid, scale)[0]  # may be the image itself
 
     def _difference(
         self, grid: HostArray | Rows, scale: NDArray[np.float64]
@@ -173,9 +173,10 @@ class PrimalFit:
         error = np.zeros(len(grid))
         kinds = set() if self.truncation.rigorous else {"sampled"}
         for part in self.parts:
-            rows = match_rows(part.design.x, grid)
-            if rows is not None:
-                image = part.image[rows]
+            same = part.design.x is grid
+            rows = None if same else match_rows(part.design.x, grid)
+            if same or rows is not None:
+                image = part.image if rows is None else part.image[rows]
                 error += part.row_error()
             else:
                 available = self.tol - float((error + part.solver_error(scale)).max())

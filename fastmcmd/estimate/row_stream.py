@@ -134,8 +134,8 @@ class RowStream:
             if isinstance(part, DrawnOutputs):
                 parts.append(part)
                 flat = np.ascontiguousarray(part.flat, dtype=np.float64)
-                mean = self.features.transform(flat)
-                miss = np.sqrt(self.features.residuals(flat, mean))
+                mean, miss = self.features.with_residuals(flat)
+                miss = np.sqrt(miss)
                 if part.values.shape[1] > 1 or part.weights is not None:
                     index = np.arange(len(flat))
                     mean = part.mean_features(mean, index)

@@ -9,12 +9,13 @@ from fastmcmd.gram.row_statistics import (
     diagonal_of,
     largest_diagonal,
     offset_of,
+    rows_are_finite,
     shared_row_statistics,
     squared_norms,
 )
 
 __all__ = [
     "EXACT", "GramOperator", "KernelFeatures", "check_finite", "check_sizes", "diagonal_of",
-    "largest_diagonal", "offset_of", "shared_row_statistics",
+    "largest_diagonal", "offset_of", "rows_are_finite", "shared_row_statistics",
     "squared_norms", "tile_dtype",
 ]  # fmt: skip

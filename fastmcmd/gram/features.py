@@ -65,24 +65,34 @@ class KernelFeatures:
 
     def transform(self, y: HostArray) -> NDArray[np.float64]:
         """Return p(y) (n, r) for rows (n, k)."""
-        out = np.empty((len(y), self.rank))
+        return self._with_squares(y)[0]
+
+    def with_residuals(self, y: HostArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return p(y) (n, r) for rows (n, k), and their `residuals` (n,), in one pass."""
+        p, squares = self._with_squares(y)
+        return p, self._residuals(y, squares)
+
+    def _with_squares(self, y: HostArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return p(y) (n, r) for rows (n, k), and ``|p(y)|^2`` (n,)."""
+        out, squares = np.empty((len(y), self.rank)), np.empty(len(y))
         step = max(1, _BLOCK // max(1, self.rank))
         for start in range(0, len(y), step):
             rows = slice(start, start + step)
-            row_features = self.backend.features(
+            self.backend.write_feature_sums(
                 self.kernel, self._points[EXACT], self.backend.points(y[rows], EXACT, self.offset),
-                self.factor, keep=True, sizes=False,
+                self.factor, 1, out[rows], squares[rows],
             )  # fmt: skip
-            out[rows] = self.backend.to_host(row_features.values).T
-        return out
+        return out, squares
 
     def means(self, y: HostArray, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean features (n / group, r) of ``group`` rows in turn, and residuals (n,) of all rows."""
+        sums, squares = np.empty((len(y) // group, self.rank)), np.empty(len(y))
         points = self.backend.points(y, EXACT, self.offset)
-        sums, squares = self.backend.feature_sums(
-            self.kernel, self._points[EXACT], points, self.factor, group
+        self.backend.write_feature_sums(
+            self.kernel, self._points[EXACT], points, self.factor, group, sums, squares
         )
-        return sums / group, self._residuals(y, squares)
+        sums /= group
+        return sums, self._residuals(y, squares)
 
     def diagonal(self, y: HostArray) -> NDArray[np.float64]:
         """Return ``k(y, y)`` (n,) of rows (n, k)."""
@@ -144,7 +154,10 @@ class KernelFeatures:
 
     def _residuals(self, y: HostArray, squares: NDArray[np.float64]) -> NDArray[np.float64]:
         diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
-        return np.asarray(np.maximum(diagonal - squares, 0.0) + self.noise * diagonal)
+        residuals = np.subtract(diagonal, squares)
+        np.maximum(residuals, 0.0, out=residuals)
+        residuals += self.noise * diagonal
+        return residuals
 
     @property
     def noise(self) -> float:

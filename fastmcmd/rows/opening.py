@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.checks import as_array, as_rows, is_tensor, on_device
+from fastmcmd._base.checks import all_finite, as_array, as_rows, is_tensor, on_device
 from fastmcmd.device import cuda
 from fastmcmd.rows.arrow import ArrowTable, Parquet
 from fastmcmd.rows.hdf5 import Hdf5
@@ -24,7 +24,12 @@ __all__ = []
 
 
 def open_rows(
-    value: object, name: str, *, columns: int | None = None, stays: bool = False
+    value: object,
+    name: str,
+    *,
+    columns: int | None = None,
+    stays: bool = False,
+    is_finite: Callable[[Array], bool] = all_finite,
 ) -> Array | Rows:
     """Return tables on disk as `Rows`, and everything else as a finite (n, d) array.
 
@@ -40,6 +45,8 @@ def open_rows(
         Required number of columns.
     stays : bool
         Whether what lies on a device is `Rows`, too, and stays there; else it is copied to the host.
+    is_finite : callable
+        Tells whether all numbers of an array are finite.
 
     Returns
     -------
@@ -61,7 +68,7 @@ def open_rows(
     (3, 1)
     """
     if type(value) is np.ndarray:
-        return as_rows(value, name, columns=columns)
+        return as_rows(value, name, columns=columns, is_finite=is_finite)
     if isinstance(value, Rows):
         _check_shape(value.shape, value._label, columns)
         return value

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd.backends.tall_skinny import eigh, inner, scaled
+from fastmcmd.backends.tall_skinny import eigh, inner
 
 __all__ = [
     "Certificate", "CertificateKind", "Goal", "Solution", "System", "by_diagonal", "scaled_norm",
@@ -116,7 +116,7 @@ def by_diagonal(systems: list[System]) -> list[list[int]]:
 
 def scaled_norm(residual: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
     """Return ``||D^(-1/2) R||_2``, or infinity if it overflows."""
-    gram = inner(scaled(1.0 / shift, residual), residual)
+    gram = inner(residual, residual, scale=1.0 / shift)
     if not np.isfinite(gram).all():
         return float("inf")
     return float(np.sqrt(max(0.0, eigh(gram, vectors=False)[0][-1])))
