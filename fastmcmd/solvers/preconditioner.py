@@ -28,7 +28,8 @@ __all__ = ["RANKS", "Landmarks", "Preconditioner"]
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _EIGENVALUE_ROWS = 400  # rows whose part of E gives the estimate of its largest eigenvalue
 _POWERS = 12  # steps of the power method: the eigenvalue is needed to one digit
-_BLOCK_BYTES = 16_000_000
+# Bytes of a block of rows; on a device, starting the work on few rows would take longer than the work.
+_BLOCK_BYTES, _DEVICE_BLOCK_BYTES = 16_000_000, 1_000_000_000
 
 
 class Landmarks(LandmarkSearch):
@@ -140,7 +141,8 @@ class Preconditioner:
         self._landmarks = features.backend.points(features.pivots, EXACT, features.offset)
         self._scale = 1.0 / np.sqrt(shift)[:, None]
         rank, dim = features.rank, operator.dim
-        self._rows = max(256, min(_BLOCK_BYTES, operator.budget // 8) // (8 * (rank + 2 * dim)))
+        most = _DEVICE_BLOCK_BYTES if operator.backend.on_device else _BLOCK_BYTES
+        self._rows = max(256, min(most, operator.budget // 8) // (8 * (rank + 2 * dim)))
         gram, cross = np.zeros((rank, rank)), np.zeros((rank, 1))
         for rows, x in as_blocks(self._x, self._rows):
             row_features, _, _ = features.of_rows(x, EXACT, keep=True, sizes=False)

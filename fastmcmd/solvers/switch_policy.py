@@ -39,6 +39,9 @@ _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the f
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
 # must not exhaust its dimensions. It is tried if all rows are so many times more.
 _PART, _PART_PER_COLUMN, _MANY = 512, 16, 6
+# Operations of a product on a device from which on that is done: the host searches for landmarks, which takes
+# 2 s of a million rows. An H200 takes half a second for these products.
+_LEAST_ON_DEVICE = 5e13
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +169,9 @@ class SwitchPolicy:
         """Return on how many rows to try plain CG (`on_part`); 0 to begin without."""
         operator = self._operator
         rows = max(_PART, _PART_PER_COLUMN * self._size.total_columns)
-        if operator.size < _MANY * rows or operator.backend.on_device:
+        if operator.size < _MANY * rows:
+            return 0
+        if operator.backend.on_device and self._product < _LEAST_ON_DEVICE:
             return 0
         # Below that even the search for landmarks does not pay.
         usual = self._total(*_USUAL)
