@@ -92,15 +92,16 @@ def _solves(
     if all(nature.same_system(model) for model, _ in pairs):
         # One solve with the difference of both sides, for all models.
         systems = [
-            System(mean_features.nature - mean_features.model, nature.shift)
+            System(difference, nature.shift)
             for _, mean_features in pairs
+            for difference in mean_features.means
         ]
         yield nature, systems, 1.0, "both"
         return
     ((model, mean_features),) = pairs
     ours, theirs = (
-        System(mean_features.nature, nature.shift),
-        System(mean_features.model, model.shift),
+        System(mean, side.shift)
+        for mean, side in zip(mean_features.means, (nature, model), strict=True)
     )
     if nature.design.same_as(model.design):  # two regularisers, in step
         yield nature, [ours, theirs], 0.5, "both"

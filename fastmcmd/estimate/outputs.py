@@ -79,8 +79,9 @@ class MeanFeatures:
     ----------
     features : KernelFeatures or LineFeatures
         Features of the output kernel, over the outputs of both samples.
-    nature, model : ndarray (n, r)
-        ``E p(Y)`` at each distinct input.
+    means : tuple of ndarray (n, r)
+        ``E p(Y)`` at each distinct input, of nature and of the model; only their difference if both have
+        the same regularised system.
     truncation : Truncation
         Bounds on the error of the features.
     outputs : int
@@ -88,8 +89,7 @@ class MeanFeatures:
     """
 
     features: KernelFeatures | LineFeatures
-    nature: Array
-    model: Array
+    means: tuple[Array, ...]
     truncation: Truncation
     outputs: int
 
@@ -182,8 +182,7 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
     )
     return MeanFeatures(
         features,
-        nature.design.average(nature.outputs.mean_features(p, where)),
-        model.design.average(expected),
+        _means(sides, [nature.outputs.mean_features(p, where), expected]),
         truncation,
         len(values),
     )
@@ -242,7 +241,7 @@ class _EmbeddedSides:
         where: list[Places],
     ) -> None:
         self._sides, self._task = sides, task
-        self._features, self._values = features, values
+        self._features, self._values, self._p = features, values, p
         residuals = np.sqrt(missing)[:, None]
         self._noise, self._rigorous = 0.0, True
         self._rows: list[
@@ -305,12 +304,9 @@ class _EmbeddedSides:
         return more
 
     def result(self) -> MeanFeatures:
-        """Return the mean features at the distinct inputs, with bounds on their error."""
+        """Return the mean features at the distinct inputs, with bounds on their error; call it once."""
         cancel = self._cancelled()
-        means = [
-            side.design.average(mean)
-            for side, (mean, _, _) in zip(self._sides, self._rows, strict=True)
-        ]
+        means = _means(self._sides, [mean for mean, _, _ in self._rows], self._p)
         residual, errors = (
             [
                 side.design.average(np.where(cancelled, 0.0, rows[place])[:, None])[:, 0]
@@ -323,7 +319,7 @@ class _EmbeddedSides:
             total += float(np.sqrt(((miss**2 + self._noise) / side.shift).sum()))
             expectation += float(np.sqrt((error**2 / side.shift).sum()))
         truncation = Truncation(total, expectation, self._rigorous)
-        return MeanFeatures(self._features, means[0], means[1], truncation, len(self._values))
+        return MeanFeatures(self._features, means, truncation, len(self._values))
 
     def _cancelled(self) -> NDArray[np.bool_] | bool:
         """Return in which rows both sides have the same outputs, whose residuals cancel."""
@@ -338,6 +334,20 @@ class _EmbeddedSides:
             return same
         (mean, _, _), (mean_prime, _, _) = self._rows
         return np.asarray(same & (mean == mean_prime).all(axis=1))
+
+
+def _means(
+    sides: tuple[Sample, Sample], rows: list[Array], p: Array | None = None
+) -> tuple[Array, ...]:
+    """Return the mean features at the distinct inputs from those of the rows, or their difference.
+
+    Rows of ``p`` are overwritten: fresh memory takes longer than the subtraction.
+    """
+    nature, model = (side.design.average(mean) for side, mean in zip(sides, rows, strict=True))
+    if not sides[0].same_system(sides[1]):
+        return nature, model
+    is_part = p is not None and nature.base is p
+    return (np.subtract(nature, model, out=nature if is_part else None),)
 
 
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:

@@ -164,7 +164,7 @@ def sampled(
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
-    scale = np.sqrt(np.maximum(operator.diagonal, 0.0))
+    scale, entry = np.sqrt(np.maximum(operator.diagonal, 0.0)), _entry_rounding(operator)
     solutions = []
     for system, value, image, recurred_residual in zip(
         systems, values, images, recurred, strict=True
@@ -173,14 +173,12 @@ def sampled(
         change -= recurred_residual[rows]
         off = np.einsum("ij,ij->i", change, change)
         total = float(np.sqrt(max(0.0, sample.upper(off / system.shift[rows]))))
-        fine = rounding(operator, value)
-        total += scaled_norm(recurred_residual, system.shift) + fine * np.sqrt(
-            (1.0 / system.shift).sum()
-        )
+        image_all, sums = residual(system.rhs, system.shift, value, recurred_residual)
+        fine = entry * sums.values
+        total += scaled_norm(recurred_residual, system.shift) + fine * math.sqrt(sums.shifts)
         # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
         relative = float((np.sqrt(off) / np.maximum(scale[rows], 1e-300)).max())
         row = SPREAD * relative * float(scale.max()) + fine
-        image_all = residual(system.rhs, system.shift, value, recurred_residual)[0]
         solutions.append(Solution(value, image_all, Certificate(total, row, "sampled")))
     return solutions
 

@@ -7,6 +7,7 @@ import fastmcmd as fm
 from fastmcmd.backends import get_backend
 from fastmcmd.embedding import features as module
 from fastmcmd.embedding.features import output_features
+from fastmcmd.embedding.pivots import Pool
 
 DRAWS = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -58,3 +59,63 @@ def test_outputs_of_one_column_take_one_round(rounds):
     assert output_features(kernel, get_backend("cpu", kernel), y, 5e-15, 2000) is not None
     assert len(rounds) == 1
     assert rounds[0] <= 4000
+
+
+def test_kernels_of_higher_rank_take_many_candidates(rounds):
+    """A few candidates serve smooth kernels only; one of higher rank starts once more with many."""
+    y = np.random.default_rng(0).normal(size=9000)[:, None]
+    kernel, eps = fm.RBF(100.0), 1e-9
+    features, _, residual = output_features(kernel, get_backend("cpu", kernel), y, eps, 800)
+    assert features.rank > module._FEW_RANK
+    assert rounds[0] <= module._FEW < module._CANDIDATES / 2 < rounds[1]
+    assert residual.max() <= eps + 2 * features.noise
+    assert (residual >= residual_by_definition(kernel, features.pivots, y) - 1e-12).all()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+def test_pivots_whose_residual_is_rounding(backend, monkeypatch):
+    """The factor's diagonal was computed from a difference that may be 0: features were NaN."""
+    monkeypatch.setattr(module, "_FEW", 10**6)
+    y = np.sort(np.random.default_rng(0).standard_t(3, size=6000))[:, None]
+    kernel = fm.RBF(0.3)
+    for eps in (1e-15, 1.5e-15, 2e-15):
+        features, p, residual = output_features(kernel, get_backend(backend, kernel), y, eps, 2000)
+        assert np.isfinite(p).all()
+        assert (np.diagonal(features.factor) > 0).all()
+        assert residual.max() <= eps + 2 * features.noise
+
+
+def test_numbers_keep_their_order():
+    """Numbers of which few are equal are not merged; the result is that of distinct numbers."""
+    rng, kernel = np.random.default_rng(0), fm.RBF(0.5)
+    y, z = rng.normal(size=(900, 1)), rng.normal(size=(700, 1))
+    z[:100] = y[:100]  # equal numbers
+    backend = get_backend("cpu", kernel)
+    features, values, p, residual, (first, second) = Pool(
+        kernel, backend, [(y, None), (z, None)]
+    ).features(1e-9, 200)
+    assert (first, second) == (slice(0, 900), slice(900, 1600))
+    np.testing.assert_array_equal(values[first], y)
+    np.testing.assert_array_equal(values[second], z)
+    assert len(np.unique(features.pivots)) == features.rank
+    np.testing.assert_array_equal(p[900:1000], p[:100])
+    np.testing.assert_allclose(p[first] @ p[second].T, kernel(y, z), atol=1e-8)
+    np.testing.assert_allclose(
+        residual, features.residuals(values, features.transform(values)), rtol=0, atol=1e-15
+    )
+    merged, distinct, *_ = Pool(kernel, backend, [(y, np.ones(900)), (z, np.ones(700))]).features(
+        1e-9, 200
+    )
+    assert len(distinct) == 1500
+    assert abs(merged.rank - features.rank) <= 2
+
+
+def test_numbers_that_repeat_are_merged():
+    y = np.random.default_rng(0).poisson(20.0, size=(900, 1))
+    kernel = fm.RBF(0.5)
+    _, values, p, _, (where,) = Pool(kernel, get_backend("cpu", kernel), [(y, None)]).features(
+        1e-9, 200
+    )
+    np.testing.assert_array_equal(values, np.unique(y)[:, None])
+    np.testing.assert_array_equal(values[where], y)
+    assert len(p) == len(values)

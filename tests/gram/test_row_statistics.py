@@ -141,6 +141,37 @@ def test_norms_are_computed_once_a_call(kernel, monkeypatch):
     assert shapes.count(x.shape) == 1
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_one_pass_finds_bad_values_and_norms(bad, monkeypatch):
+    """The check of x and its squared norms took a pass each."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 40)).astype(np.float32), rng.normal(size=300)
+    compared, passes, row_squares = [], [], core().row_squares
+    monkeypatch.setattr(row_statistics, "all_finite", lambda rows: compared.append(rows) or True)
+    monkeypatch.setattr(
+        core(),
+        "row_squares",
+        lambda rows, *args, **more: passes.append(rows) or row_squares(rows, *args, **more),
+    )
+    fm.cce(x, y, y[::-1], x_kernel="paper", tol=1e-3)
+    assert not compared
+    assert [rows.shape for rows in passes].count(x.shape) == 1
+    x[:] = np.finfo(np.float32).max  # the sums of squares do not overflow
+    with shared_row_statistics():
+        assert row_statistics.rows_are_finite(x)
+    x[217, 39] = bad
+    kind = "NaN" if np.isnan(bad) else "infinity"
+    with pytest.raises(ValueError, match=rf"x holds {kind} \(first in row 217; 1 such value in"):
+        fm.cce(x, y, y[::-1], x_kernel="paper", tol=1e-3)
+
+
+def test_float64_rows_whose_squares_overflow_are_finite():
+    x = np.full((5, 40), 1e200)
+    with shared_row_statistics():
+        assert row_statistics.rows_are_finite(x)
+        assert row_statistics.rows_are_finite(np.ones((40, 50), np.float32).T)
+
+
 def test_no_statistics_remain_after_a_call(reads):
     """A caller may change rows between two calls, and other rows may reuse their memory."""
     kernel, x = KERNELS[0], np.ones((50, 3))
