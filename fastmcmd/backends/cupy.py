@@ -199,16 +199,15 @@ class CupyBackend(Backend):
         program = self._program(kernel, x)
         if not isinstance(v, np.ndarray):
             return self._parts(program, x, fixed_rows, streamed, v)[0]
-        out = np.zeros((x.n, v.shape[1]))
-        if not out.size or not len(v):
-            return out
+        if not (x.n and v.size):
+            return np.zeros((x.n, v.shape[1]))
         least = min(device.budget for device in self.devices)
         step = max(1, least // _OF_BUDGET // _column_bytes(x, len(v)))
-        for start in range(0, v.shape[1], step):
-            some = slice(start, start + step)
-            for part in self._parts(program, x, fixed_rows, streamed, v[:, some]):
-                out[:, some] += part
-        return out
+        groups = [
+            _total(self._parts(program, x, fixed_rows, streamed, v[:, start : start + step]))
+            for start in range(0, v.shape[1], step)
+        ]
+        return groups[0] if len(groups) == 1 else np.concatenate(groups, axis=1)
 
     def _parts(
         self, program: TileProgram, x: Points, fixed_rows: DeviceRows, streamed: DeviceRows, v: AnyArray
@@ -341,11 +340,9 @@ class CupyBackend(Backend):
 
         if not isinstance(v, np.ndarray):
             return on_each(self.devices, work)[0]
-        out = np.zeros((packed.n, v.shape[1]))
-        if out.size:
-            for part in on_each(self.devices, work):
-                out += part
-        return out
+        if not v.size:
+            return np.zeros((packed.n, v.shape[1]))
+        return _total(on_each(self.devices, work))
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
         """Add ``diagonal`` to the diagonal, in place."""
@@ -368,6 +365,14 @@ class CupyBackend(Backend):
         tile = self._packed_tile(n)
         blocks = -(-n // tile)
         return blocks * (blocks + 1) // 2, tile, tile
+
+
+def _total(parts: list[Array]) -> Array:
+    """Return the sum of what devices add to a product, in the memory of the first."""
+    out, *rest = parts
+    for part in rest:
+        out += part
+    return out
 
 
 def _column_bytes(x: Points, terms: int) -> int:
