@@ -305,33 +305,33 @@ class _EmbeddedSides:
 
     def result(self) -> MeanFeatures:
         """Return the mean features at the distinct inputs, with bounds on their error; call it once."""
-        cancel = self._cancelled()
+        cancels = self._cancellation()
         means = _means(self._sides, [mean for mean, _, _ in self._rows], self._p)
-        residual, errors = (
-            [
-                side.design.average(np.where(cancelled, 0.0, rows[place])[:, None])[:, 0]
-                for side, rows in zip(self._sides, self._rows, strict=True)
-            ]
-            for place, cancelled in ((1, cancel), (2, False))
-        )
         total, expectation = 0.0, 0.0
-        for side, miss, error in zip(self._sides, residual, errors, strict=True):
-            total += float(np.sqrt(((miss**2 + self._noise) / side.shift).sum()))
-            expectation += float(np.sqrt((error**2 / side.shift).sum()))
+        for side, (_, miss, error) in zip(self._sides, self._rows, strict=True):
+            shift = side.shift
+            if cancels is not None:
+                miss = np.where(cancels, 0.0, miss)
+            square = side.design.average(miss[:, None])[:, 0] ** 2
+            square += self._noise
+            total += float(np.sqrt((square / shift).sum()))
+            if not isinstance(side.outputs, DrawnOutputs):
+                error = side.design.average(error[:, None])[:, 0]
+                expectation += float(np.sqrt((error**2 / shift).sum()))
         truncation = Truncation(total, expectation, self._rigorous)
         return MeanFeatures(self._features, means, truncation, len(self._values))
 
-    def _cancelled(self) -> NDArray[np.bool_] | bool:
-        """Return in which rows both sides have the same outputs, whose residuals cancel."""
+    def _cancellation(self) -> NDArray[np.bool_] | None:
+        """Return in which rows both sides have the same outputs, whose residuals cancel, or None."""
         nature, model = (side.outputs for side in self._sides)
         if not (isinstance(nature, DrawnOutputs) and isinstance(model, DrawnOutputs)):
-            return False
+            return None
         one, other = self._sides
         if one.lam != other.lam or not one.same_rows(other):
-            return False
+            return None
         same = same_outputs(nature, model)
         if not same.any():
-            return same
+            return None
         (mean, _, _), (mean_prime, _, _) = self._rows
         return np.asarray(same & (mean == mean_prime).all(axis=1))
 
