@@ -125,7 +125,8 @@ def _by_pivots(
     """
     nature, model = sides
     n = max(len(side.design) for side in sides)
-    pool = Pool(task.y_kernel, task.y_backend, [_pivot_pool(side) for side in sides])
+    parts = [_pivot_pool(side) for side in sides]
+    pool = Pool(task.y_kernel, task.y_backend, parts, differences=_differ_by_row(sides))
     most = _affordable_rank(n, task, len(pool), sides, in_closed_form)
     if limit is not None:
         most = min(most, limit)
@@ -242,6 +243,7 @@ class _EmbeddedSides:
     ) -> None:
         self._sides, self._task = sides, task
         self._features, self._values, self._p = features, values, p
+        self._differences = len(p) < len(values)  # p holds those of both sides, row by row
         residuals = np.sqrt(missing)[:, None]
         self._noise, self._rigorous = 0.0, True
         self._rows: list[
@@ -258,7 +260,7 @@ class _EmbeddedSides:
                     self._worst.append(means.worst)
                     self._floors.append(0.0)
                     continue
-                mean = side.outputs.mean_features(p, index)
+                mean = p if self._differences else side.outputs.mean_features(p, index)
                 miss = side.outputs.mean_features(residuals, index)[:, 0]
                 self._rows.append((mean, miss, np.zeros(len(miss))))
                 self._floors.append(0.0)
@@ -306,7 +308,9 @@ class _EmbeddedSides:
     def result(self) -> MeanFeatures:
         """Return the mean features at the distinct inputs, with bounds on their error; call it once."""
         cancels = self._cancellation()
-        means = _means(self._sides, [mean for mean, _, _ in self._rows], self._p)
+        means: tuple[Array, ...] = (self._p,)
+        if not self._differences:
+            means = _means(self._sides, [mean for mean, _, _ in self._rows], self._p)
         total, expectation = 0.0, 0.0
         for side, (_, miss, error) in zip(self._sides, self._rows, strict=True):
             shift = side.shift
@@ -333,7 +337,20 @@ class _EmbeddedSides:
         if not same.any():
             return None
         (mean, _, _), (mean_prime, _, _) = self._rows
+        if self._differences:
+            return np.asarray(same & (mean == 0.0).all(axis=1))
         return np.asarray(same & (mean == mean_prime).all(axis=1))
+
+
+def _differ_by_row(sides: tuple[Sample, Sample]) -> bool:
+    """Tell whether only the difference of the features matters, of one drawn output in each row."""
+    return sides[0].same_system(sides[1]) and all(
+        isinstance(side.outputs, DrawnOutputs)
+        and side.outputs.values.shape[1] == 1
+        and side.outputs.weights is None
+        and side.design.group is None
+        for side in sides
+    )
 
 
 def _means(
