@@ -258,14 +258,17 @@ void py_features(const py::array& codes, const py::array& params, const points<T
 void py_feature_sums(const py::array& codes, const py::array& params,
                      const points<double>& landmarks, const points<double>& x,
                      const py::array& factor, index_t group, py::array squares, py::array sums,
-                     int threads) {
+                     int threads, bool differences) {
   const gram_source<double> source = make_source(codes, params, landmarks, x, false);
   const index_t p = landmarks.n(), n = x.n();
   FASTMCMD_CHECK(group >= 1 && n % group == 0, "x must have whole groups of rows");
+  FASTMCMD_CHECK(!differences || group == 2, "differences need groups of two rows");
   const double* lower = read<double>(factor, "factor", {p, p});
   double* to = write<double>(squares, "squares", {n});
   double* total = write<double>(sums, "sums", {n / group, p});
-  without_gil([&] { feature_sums(source, lower, group, to, total, execution_with(threads)); });
+  without_gil([&] {
+    feature_sums(source, lower, group, differences, to, total, execution_with(threads));
+  });
 }
 
 void py_eliminate(const py::array& rows, const py::array& at, const py::array& factor,
@@ -527,7 +530,8 @@ PYBIND11_MODULE(_core, m) {
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
         py::kw_only(), "tile"_a = 256);
   m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,
-        "x"_a, "factor"_a, "group"_a, "squares"_a, "sums"_a, "threads"_a);
+        "x"_a, "factor"_a, "group"_a, "squares"_a, "sums"_a, "threads"_a, py::kw_only(),
+        "differences"_a = false);
   m.def("eliminate", &py_eliminate, docs::eliminate, "rows"_a, "at"_a, "factor"_a, "fresh"_a,
         "threads"_a);
   m.def("symmetric_eigen", &py_symmetric_eigen, docs::symmetric_eigen, "a"_a, "values"_a,

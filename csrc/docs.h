@@ -21,7 +21,8 @@ constexpr const char* features =
     "points. Writes them into out (p, n), column j for row j (None: not stored), their squared norms\n"
     "into squares (n,) float64 and |L^-T f| into sizes (n,) float64 (or None).";
 constexpr const char* feature_sums =
-    "Sums (n / group, p) of the features of group rows in turn, and squares (n,) of all; float64.";
+    "Sums (n / group, p) of the features of group rows in turn, and squares (n,) of all; float64.\n\n"
+    "With differences, and groups of two rows, the second is subtracted from the first.";
 constexpr const char* eliminate =
     "Overwrite fresh (k, n) with L^-1 (fresh - at' rows); rows (r, n), at (r, k), factor L (k, k).";
 constexpr const char* symmetric_eigen =

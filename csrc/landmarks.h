@@ -64,10 +64,12 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
   });
 }
 
-// Writes the features (p, cols) in a tile as rows (cols, p), and their squares (cols), in one pass.
-inline void transpose_features(index_t p, index_t cols, const double* tile, index_t ld, double* out,
-                               double* squares) {
-  constexpr index_t together = 8;  // columns of the tile: one line of the cache
+// Writes the features (p, cols) in a tile as rows (cols, p), and their squares (cols), in one pass; or only
+// the differences (cols / 2, p) of the features of columns 2 j and 2 j + 1.
+template <bool Differences>
+void transpose_features(index_t p, index_t cols, const double* tile, index_t ld, double* out,
+                        double* squares) {
+  constexpr index_t together = 8, share = Differences ? 2 : 1;  // one line of the cache
   for (index_t start = 0; start < cols; start += together) {
     const index_t count = std::min(together, cols - start);
     double sums[together] = {};
@@ -75,10 +77,10 @@ inline void transpose_features(index_t p, index_t cols, const double* tile, inde
       // The last features are the smallest: sums that begin with them round less.
       for (index_t i = p - 1; i >= 0; --i) {
         const double* from = tile + i * ld + start;
-        double* to = out + start * p + i;
-        for (index_t j = 0; j < width; ++j) {
-          to[j * p] = from[j];
-          sums[j] += from[j] * from[j];
+        double* to = out + start / share * p + i;
+        for (index_t j = 0; j < width; ++j) sums[j] += from[j] * from[j];
+        for (index_t j = 0; j < width / share; ++j) {
+          to[j * p] = Differences ? from[2 * j] - from[2 * j + 1] : from[j];
         }
       }
     };
@@ -92,9 +94,10 @@ inline void transpose_features(index_t p, index_t cols, const double* tile, inde
 }
 
 // sums (n / group, p): sums of the features of `group` rows in turn, and squares (n). A task has whole
-// groups, so that one thread sums each, always in the same order.
+// groups, so that one thread sums each, always in the same order. With `differences`, and groups of two rows,
+// the features of the second are subtracted from those of the first.
 inline void feature_sums(const gram_source<double>& source, const double* factor, index_t group,
-                         double* squares, double* sums, const execution& how) {
+                         bool differences, double* squares, double* sums, const execution& how) {
   constexpr index_t together = 8, least = 16 * feature_columns;  // partial sums; columns of a task
   const kernel_table<double>& table = source.table;
   const index_t p = source.x.n, n = source.z.n, ld = feature_columns + row_padding;
@@ -108,7 +111,7 @@ inline void feature_sums(const gram_source<double>& source, const double* factor
   parallel_for(tasks, run, [&](index_t task, int thread, const loop_control& control) {
     const block_range mine(task, task_groups * group, n);
     double* tile = memory.tile(thread);
-    if (group > 1) {
+    if (group > 1 && !differences) {
       std::fill_n(sums + mine.start / group * p, mine.count / group * p, 0.0);
       std::fill_n(squares + mine.start, mine.count, 0.0);
     }
@@ -117,7 +120,11 @@ inline void feature_sums(const gram_source<double>& source, const double* factor
       source.make(0, p, start, count, tile, ld, memory.scratch(thread));
       table.solve_lower(p, factor, p, tile, ld, round_up(count, table.panel_width) / table.vector_width);
       if (group == 1) {
-        transpose_features(p, count, tile, ld, sums + start * p, squares + start);
+        transpose_features<false>(p, count, tile, ld, sums + start * p, squares + start);
+        continue;
+      }
+      if (differences) {
+        transpose_features<true>(p, count, tile, ld, sums + start / 2 * p, squares + start);
         continue;
       }
       add_squares(p, count, tile, ld, squares + start);

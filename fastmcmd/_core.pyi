@@ -180,8 +180,13 @@ def feature_sums(
     squares: _F64,
     sums: _F64,
     threads: int,
+    *,
+    differences: bool = False,
 ) -> None:
-    """Write sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
+    """Write sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all.
+
+    With ``differences``, and groups of two rows, the second is subtracted from the first.
+    """
 
 def eliminate(rows: _F64, at: _F64, factor: _F64, fresh: _F64, threads: int) -> None:
     """Overwrite fresh (k, n) with ``L^-1 (fresh - at' rows)``; rows (r, n), at (r, k), L (k, k)."""

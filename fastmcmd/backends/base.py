@@ -284,11 +284,18 @@ class Backend(ABC):
         group: int,
         sums: Array,
         squares: Array,
+        *,
+        differences: bool = False,
     ) -> None:
-        """Write sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all."""
+        """Write sums (n / group, p) of the features of ``group`` rows in turn, and squares (n,) of all.
+
+        With ``differences``, and groups of two rows, the second is subtracted from the first.
+        """
         row_features = self.features(kernel, landmarks, x, factor, keep=True, sizes=False)
         values = self.to_host(row_features.values)
-        if group > 1:
+        if differences:
+            values = values[:, ::2] - values[:, 1::2]
+        elif group > 1:
             values = values.reshape(landmarks.n, -1, group).sum(axis=2, dtype=np.float64)
         sums[...] = values.T
         squares[...] = row_features.squares

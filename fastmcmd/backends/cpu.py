@@ -225,11 +225,13 @@ class CpuBackend(Backend):
         group: int,
         sums: Array,
         squares: Array,
+        *,
+        differences: bool = False,
     ) -> None:
         """Write sums of features over groups of rows, and squares."""
         core().feature_sums(
             *_program(kernel, self.direct), landmarks.rows, x.rows, _like(factor, np.float64), group,
-            squares, sums, threads=get_num_threads(),
+            squares, sums, threads=get_num_threads(), differences=differences,
         )  # fmt: skip
 
     def add_products(

@@ -44,6 +44,8 @@ def output_features(
     max_rank: int,
     importance: NDArray[np.float64] | None = None,
     ascending: NDArray[np.float64] | None = None,
+    *,
+    differences: bool = False,
 ) -> tuple[KernelFeatures, NDArray[np.float64], NDArray[np.float64]] | None:
     """Return features of the output kernel over the outputs ``y``.
 
@@ -64,6 +66,9 @@ def output_features(
         fewer pivots.
     ascending : ndarray (u,), optional
         The distinct numbers of a single column in ascending order, if the caller has sorted it.
+    differences : bool
+        Whether to return the differences (u / 2, r) of the features of outputs 2 i and 2 i + 1 instead of
+        the features of all.
 
     Returns
     -------
@@ -99,7 +104,7 @@ def output_features(
             # The largest outputs dwarf all that have weight: they are nodes far out in a tail.
             raise NumericalError(TOO_HEAVY)
         features = KernelFeatures(kernel, z[pivots], factor, backend, entry=entry)
-        p, residual_diagonal = features.with_residuals(y)
+        p, residual_diagonal = features.with_residuals(y, differences=differences)
         residuals = residual_diagonal if worth is None else worth * residual_diagonal
         # More pivots cannot remove the rounding bound that `residuals` adds.
         if residuals.max() <= limit + features.noise * largest or len(candidates) == len(source):
@@ -296,9 +301,11 @@ def _distinct_numbers(numbers: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def pooled_numbers(
-    parts: list[HostArray],
+    parts: list[HostArray], *, in_turn: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[slice]] | None:
     """Return the numbers of all parts as they are, if most of them differ; else None.
+
+    They follow part by part, or one of each part ``in_turn``.
 
     Returns
     -------
@@ -307,13 +314,17 @@ def pooled_numbers(
     """
     if parts[0].shape[1] != 1:
         return None
-    numbers = np.concatenate([np.asarray(part[:, 0], dtype=np.float64) for part in parts])
+    columns = [np.asarray(part[:, 0], dtype=np.float64) for part in parts]
+    numbers = np.stack(columns, axis=1).reshape(-1) if in_turn else np.concatenate(columns)
     ascending = np.sort(numbers)
     differs = ascending[1:] != ascending[:-1]
     if 2 * np.count_nonzero(differs) < len(numbers):
         return None
     if not differs.all():
         ascending = np.append(ascending[:1], ascending[1:][differs])
+    if in_turn:
+        places = [slice(first, len(numbers), len(parts)) for first in range(len(parts))]
+        return numbers[:, None], ascending, places
     ends = itertools.accumulate((len(part) for part in parts), initial=0)
     return numbers[:, None], ascending, [slice(*pair) for pair in itertools.pairwise(ends)]
 

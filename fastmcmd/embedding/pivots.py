@@ -57,11 +57,19 @@ class Pool:
         Backend that computes kernel values.
     parts : sequence of (ndarray (u, k), ndarray (u,) or None)
         Outputs of each sample and their importance; None means the largest, 1.
+    differences : bool
+        Whether only differences of the features of two parts, row by row, are needed.
     """
 
     def __init__(
-        self, kernel: Kernel, backend: Backend, parts: Sequence[tuple[Array, Array | None]]
+        self,
+        kernel: Kernel,
+        backend: Backend,
+        parts: Sequence[tuple[Array, Array | None]],
+        *,
+        differences: bool = False,
     ) -> None:
+        self._differences = differences
         self._kernel, self._backend = kernel, backend
         self._parts = list(parts)
 
@@ -78,21 +86,23 @@ class Pool:
         """Return features, outputs with features and residuals, and positions of each part's rows.
 
         The outputs are distinct, unless they are numbers of which most differ: merging these would cost
-        more than it saves. Returns None if the rank would exceed ``most``.
+        more than it saves. With ``differences``, these take the place of the features of such numbers.
+        Returns None if the rank would exceed ``most``.
         """
         values: Array
         where: list[Places]
         importance = ascending = numbers = None
         if all(weight is None for _, weight in self._parts):
-            numbers = pooled_numbers([part for part, _ in self._parts])
+            numbers = pooled_numbers([part for part, _ in self._parts], in_turn=self._differences)
         if numbers is None:
             distinct = pooled_with_importance(*self._parts)
             values, where, importance = distinct[0], [*distinct[1]], distinct[2]
         else:
             values, ascending, where = numbers[0], numbers[1], [*numbers[2]]
         result = output_features(
-            self._kernel, self._backend, values, eps, most, importance, ascending
-        )
+            self._kernel, self._backend, values, eps, most, importance, ascending,
+            differences=self._differences and numbers is not None,
+        )  # fmt: skip
         if result is None:
             return None
         features, p, missing = result

@@ -51,7 +51,7 @@ class DrawnOutputs:
         if isinstance(where, slice):
             if draws == 1 and self.weights is None:
                 return p[where]
-            where = np.arange(where.start, where.stop)
+            where = np.arange(len(p))[where]
         if draws == 1 and self.weights is None:
             return p.take(where, axis=0)  # twice as fast as p[where]
         index = where.reshape(n, draws)

@@ -125,7 +125,8 @@ def _by_pivots(
     """
     nature, model = sides
     n = max(len(side.design) for side in sides)
-    pool = Pool(task.y_kernel, task.y_backend, [_pivot_pool(side) for side in sides])
+    parts = [_pivot_pool(side) for side in sides]
+    pool = Pool(task.y_kernel, task.y_backend, parts, differences=_differ_by_row(sides))
     most = _affordable_rank(n, task, len(pool), sides, in_closed_form)
     if limit is not None:
         most = min(most, limit)
@@ -242,6 +243,7 @@ class _EmbeddedSides:
     ) -> None:
         self._sides, self._task = sides, task
         self._features, self._values, self._p = features, values, p
+        self._differences = len(p) < len(values)  # p holds those of both sides, row by row
         residuals = np.sqrt(missing)[:, None]
         self._noise, self._rigorous = 0.0, True
         self._rows: list[
@@ -258,7 +260,7 @@ class _EmbeddedSides:
                     self._worst.append(means.worst)
                     self._floors.append(0.0)
                     continue
-                mean = side.outputs.mean_features(p, index)
+                mean = p if self._differences else side.outputs.mean_features(p, index)
                 miss = side.outputs.mean_features(residuals, index)[:, 0]
                 self._rows.append((mean, miss, np.zeros(len(miss))))
                 self._floors.append(0.0)
@@ -305,35 +307,50 @@ class _EmbeddedSides:
 
     def result(self) -> MeanFeatures:
         """Return the mean features at the distinct inputs, with bounds on their error; call it once."""
-        cancel = self._cancelled()
-        means = _means(self._sides, [mean for mean, _, _ in self._rows], self._p)
-        residual, errors = (
-            [
-                side.design.average(np.where(cancelled, 0.0, rows[place])[:, None])[:, 0]
-                for side, rows in zip(self._sides, self._rows, strict=True)
-            ]
-            for place, cancelled in ((1, cancel), (2, False))
-        )
+        cancels = self._cancellation()
+        means: tuple[Array, ...] = (self._p,)
+        if not self._differences:
+            means = _means(self._sides, [mean for mean, _, _ in self._rows], self._p)
         total, expectation = 0.0, 0.0
-        for side, miss, error in zip(self._sides, residual, errors, strict=True):
-            total += float(np.sqrt(((miss**2 + self._noise) / side.shift).sum()))
-            expectation += float(np.sqrt((error**2 / side.shift).sum()))
+        for side, (_, miss, error) in zip(self._sides, self._rows, strict=True):
+            shift = side.shift
+            if cancels is not None:
+                miss = np.where(cancels, 0.0, miss)
+            square = side.design.average(miss[:, None])[:, 0] ** 2
+            square += self._noise
+            total += float(np.sqrt((square / shift).sum()))
+            if not isinstance(side.outputs, DrawnOutputs):
+                error = side.design.average(error[:, None])[:, 0]
+                expectation += float(np.sqrt((error**2 / shift).sum()))
         truncation = Truncation(total, expectation, self._rigorous)
         return MeanFeatures(self._features, means, truncation, len(self._values))
 
-    def _cancelled(self) -> NDArray[np.bool_] | bool:
-        """Return in which rows both sides have the same outputs, whose residuals cancel."""
+    def _cancellation(self) -> NDArray[np.bool_] | None:
+        """Return in which rows both sides have the same outputs, whose residuals cancel, or None."""
         nature, model = (side.outputs for side in self._sides)
         if not (isinstance(nature, DrawnOutputs) and isinstance(model, DrawnOutputs)):
-            return False
+            return None
         one, other = self._sides
         if one.lam != other.lam or not one.same_rows(other):
-            return False
+            return None
         same = same_outputs(nature, model)
         if not same.any():
-            return same
+            return None
         (mean, _, _), (mean_prime, _, _) = self._rows
+        if self._differences:
+            return np.asarray(same & (mean == 0.0).all(axis=1))
         return np.asarray(same & (mean == mean_prime).all(axis=1))
+
+
+def _differ_by_row(sides: tuple[Sample, Sample]) -> bool:
+    """Tell whether only the difference of the features matters, of one drawn output in each row."""
+    return sides[0].same_system(sides[1]) and all(
+        isinstance(side.outputs, DrawnOutputs)
+        and side.outputs.values.shape[1] == 1
+        and side.outputs.weights is None
+        and side.design.group is None
+        for side in sides
+    )
 
 
 def _means(

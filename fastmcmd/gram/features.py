@@ -67,20 +67,28 @@ class KernelFeatures:
         """Return p(y) (n, r) for rows (n, k)."""
         return self._with_squares(y)[0]
 
-    def with_residuals(self, y: HostArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return p(y) (n, r) for rows (n, k), and their `residuals` (n,), in one pass."""
-        p, squares = self._with_squares(y)
+    def with_residuals(
+        self, y: HostArray, *, differences: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return p(y) (n, r) for rows (n, k), and their `residuals` (n,), in one pass.
+
+        With ``differences`` return ``p(y[2 i]) - p(y[2 i + 1])`` (n / 2, r) instead of p(y).
+        """
+        p, squares = self._with_squares(y, 2 if differences else 1)
         return p, self._residuals(y, squares)
 
-    def _with_squares(self, y: HostArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return p(y) (n, r) for rows (n, k), and ``|p(y)|^2`` (n,)."""
-        out, squares = np.empty((len(y), self.rank)), np.empty(len(y))
-        step = max(1, _BLOCK // max(1, self.rank))
+    def _with_squares(
+        self, y: HostArray, group: int = 1
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return p(y) (n, r), or differences within a ``group`` of two, and ``|p(y)|^2`` (n,)."""
+        out, squares = np.empty((len(y) // group, self.rank)), np.empty(len(y))
+        step = max(1, _BLOCK // max(1, self.rank)) * group
         for start in range(0, len(y), step):
             rows = slice(start, start + step)
             self.backend.write_feature_sums(
                 self.kernel, self._points[EXACT], self.backend.points(y[rows], EXACT, self.offset),
-                self.factor, 1, out[rows], squares[rows],
+                self.factor, group, out[start // group : (start + step) // group], squares[rows],
+                differences=group == 2,
             )  # fmt: skip
         return out, squares
 

@@ -119,3 +119,29 @@ def test_numbers_that_repeat_are_merged():
     np.testing.assert_array_equal(values, np.unique(y)[:, None])
     np.testing.assert_array_equal(values[where], y)
     assert len(p) == len(values)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+@pytest.mark.parametrize("n", [1, 5, 64, 700])
+def test_differences_of_features(backend, n, monkeypatch):
+    """Only the differences are stored; residuals are those of all outputs, in blocks as well."""
+    monkeypatch.setattr("fastmcmd.gram.features._BLOCK", 3000)
+    rng, kernel = np.random.default_rng(0), fm.RBF(0.5)
+    y, z = rng.normal(size=(n, 1)), rng.normal(size=(n, 1))
+    pool = Pool(kernel, get_backend(backend, kernel), [(y, None), (z, None)], differences=True)
+    features, values, p, residual, (first, second) = pool.features(1e-9, 100)
+    np.testing.assert_array_equal(values[first], y)
+    np.testing.assert_array_equal(values[second], z)
+    each, its_residual = features.with_residuals(values)
+    np.testing.assert_array_equal(p, each[first] - each[second])
+    np.testing.assert_array_equal(residual, its_residual)
+    np.testing.assert_allclose(each @ each.T, kernel(values, values), atol=1e-8)
+
+
+def test_differences_need_pairs():
+    kernel = fm.RBF(0.5)
+    features = output_features(
+        kernel, get_backend("cpu", kernel), np.arange(6.0)[:, None], 1e-9, 6
+    )[0]
+    with pytest.raises(ValueError, match="groups of two rows|whole groups"):
+        features.with_residuals(np.arange(3.0)[:, None], differences=True)
