@@ -16,8 +16,8 @@ PACKAGE = str(Path(fm.__file__).parent)
 # Expressions are no functions that a reader has to open. Before Python 3.12 cached properties are of the
 # package, later of the standard library.
 COMPREHENSIONS = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"}
-# Loops over rows that have nothing to do with the kernel matrix: checks, hashes, closed forms.
-LOOPS = {"all_finite", "rbf_of_normals", "row_hashes"}
+# Loops over rows that have nothing to do with the kernel matrix: checks, norms, hashes, closed forms.
+LOOPS = {"all_finite", "rbf_of_normals", "row_hashes", "row_squares"}
 BACKPORT = str(Path(PACKAGE, "_base", "cached.py"))
 
 

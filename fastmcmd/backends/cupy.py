@@ -369,8 +369,8 @@ class CupyBackend(Backend):
 
 def _total(parts: list[Array]) -> Array:
     """Return the sum of what devices add to a product, in the memory of the first."""
-    out, *rest = parts
-    for part in rest:
+    out = parts[0]
+    for part in parts[1:]:
         out += part
     return out
 

@@ -230,7 +230,7 @@ class DeviceProducts:
 
 def _add(
     device: Device, blocks: Iterator[tuple[slice, Any]], rhs: Array, weight: Array | None,
-    square: Any, product: Any, column_count: int,
+    square: AnyArray, product: AnyArray, column_count: int,
 ) -> None:  # fmt: skip
     """Add products; both factors take the root of the weights, so that one copy of f serves both."""
     p = int(square.shape[0])
@@ -247,8 +247,8 @@ def _add(
 
 
 def _add_part(
-    device: Device, block: AnyArray, rhs: Array, weight: Array | None, square: Any, product: Any,
-    column_count: int,
+    device: Device, block: AnyArray, rhs: Array, weight: Array | None, square: AnyArray,
+    product: AnyArray, column_count: int,
 ) -> None:  # fmt: skip
     """Add the products of some columns."""
     p, count = (int(size) for size in block.shape)
