@@ -143,5 +143,5 @@ def test_differences_need_pairs():
     features = output_features(
         kernel, get_backend("cpu", kernel), np.arange(6.0)[:, None], 1e-9, 6
     )[0]
-    with pytest.raises(ValueError, match="groups of two rows|whole groups"):
+    with pytest.raises(ValueError, match=r"groups of two rows|whole groups"):
         features.with_residuals(np.arange(3.0)[:, None], differences=True)
