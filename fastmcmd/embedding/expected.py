@@ -107,7 +107,7 @@ class Expectation:
                 points, importance = candidates(prediction)
                 points = points[importance >= _COVERED * importance.max()]
             points = points[:: max(1, -(-len(points) // _LOOKED_AT))]
-            at = features.coefficients(features.transform(points).T)
+            at = features.coefficients(features.with_squares(points)[0].T)
             spread = float(np.abs(at).sum(axis=0).max())
             # r eta^2 ||L^-1||^2
             self._amplified = features.rank * (self._eta * features.inverse_norm) ** 2

@@ -65,7 +65,7 @@ class KernelFeatures:
 
     def transform(self, y: HostArray) -> NDArray[np.float64]:
         """Return p(y) (n, r) for rows (n, k)."""
-        return self._with_squares(y)[0]
+        return self.with_squares(y)[0]
 
     def with_residuals(
         self, y: HostArray, *, differences: bool = False
@@ -74,10 +74,10 @@ class KernelFeatures:
 
         With ``differences`` return ``p(y[2 i]) - p(y[2 i + 1])`` (n / 2, r) instead of p(y).
         """
-        p, squares = self._with_squares(y, 2 if differences else 1)
-        return p, self._residuals(y, squares)
+        p, squares = self.with_squares(y, 2 if differences else 1)
+        return p, self.residuals_of(y, squares)
 
-    def _with_squares(
+    def with_squares(
         self, y: HostArray, group: int = 1
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return p(y) (n, r), or differences within a ``group`` of two, and ``|p(y)|^2`` (n,)."""
@@ -100,7 +100,7 @@ class KernelFeatures:
             self.kernel, self._points[EXACT], points, self.factor, group, sums, squares
         )
         sums /= group
-        return sums, self._residuals(y, squares)
+        return sums, self.residuals_of(y, squares)
 
     def diagonal(self, y: HostArray) -> NDArray[np.float64]:
         """Return ``k(y, y)`` (n,) of rows (n, k)."""
@@ -158,9 +158,10 @@ class KernelFeatures:
         Rounding of a computed Cholesky factor: ``|A - L L'| <= gamma_{r+1} |l_i||l_j|`` (Higham,
         *Accuracy and Stability of Numerical Algorithms*, theorem 10.3), and a few units in k itself.
         """
-        return self._residuals(y, row_squares(p))
+        return self.residuals_of(y, row_squares(p))
 
-    def _residuals(self, y: HostArray, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+    def residuals_of(self, y: HostArray, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the `residuals` (n,) of rows with the squares ``|p(y)|^2`` (n,)."""
         diagonal = np.asarray(self.kernel.diagonal(y), dtype=np.float64)
         residuals = np.subtract(diagonal, squares)
         np.maximum(residuals, 0.0, out=residuals)

@@ -132,10 +132,10 @@ def test_differences_of_features(backend, n, monkeypatch):
     features, values, p, residual, (first, second) = pool.features(1e-9, 100)
     np.testing.assert_array_equal(values[first], y)
     np.testing.assert_array_equal(values[second], z)
-    each, its_residual = features.with_residuals(values)
-    np.testing.assert_array_equal(p, each[first] - each[second])
+    p_of_all, its_residual = features.with_residuals(values)
+    np.testing.assert_array_equal(p, p_of_all[first] - p_of_all[second])
     np.testing.assert_array_equal(residual, its_residual)
-    np.testing.assert_allclose(each @ each.T, kernel(values, values), atol=1e-8)
+    np.testing.assert_allclose(p_of_all @ p_of_all.T, kernel(values, values), atol=1e-8)
 
 
 def test_differences_need_pairs():
@@ -143,5 +143,5 @@ def test_differences_need_pairs():
     features = output_features(
         kernel, get_backend("cpu", kernel), np.arange(6.0)[:, None], 1e-9, 6
     )[0]
-    with pytest.raises(ValueError, match="groups of two rows|whole groups"):
+    with pytest.raises(ValueError, match=r"groups of two rows|whole groups"):
         features.with_residuals(np.arange(3.0)[:, None], differences=True)
