@@ -12,7 +12,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 from fastmcmd._base.blockwise import register_functions
-from fastmcmd._base.threads import get_num_threads, set_num_threads
+from fastmcmd._base.thread_setting import set_num_threads
+from fastmcmd._base.threads import get_num_threads
 from fastmcmd._version import __version__
 from fastmcmd.cce import cce
 from fastmcmd.errors import MemoryLimitError, MissingDependencyError, ToleranceWarning

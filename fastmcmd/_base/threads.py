@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from fastmcmd._base import cgroups
 
-__all__ = ["get_num_threads", "one_of_many", "set_num_threads"]
+__all__ = ["get_num_threads", "one_of_many", "set_thread_count"]
 
 _SECONDS = 0.1  # for which the number of processors is valid
 _last = -math.inf, 1  # the time at which it was read, and the number
@@ -72,14 +72,7 @@ def _quota() -> float | None:
     return cgroups.processors()
 
 
-def set_num_threads(count: int | None) -> None:
-    """Set the number of threads of later calls; None returns to the default.
-
-    Results depend on it only through rounding.
-    """
+def set_thread_count(count: int | None) -> None:
+    """Set the number, which has been checked; None returns to the default."""
     global _thread_count
-    if count is not None:
-        from fastmcmd._base.checks import check_count
-
-        count = check_count(count, "count", most=1 << 16)
     _thread_count = count

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import HostBlocks
 from fastmcmd.gram import EXACT, GramOperator
 
 __all__ = ["SplitGram", "Subset"]
@@ -88,6 +89,11 @@ class Subset:
             np.take(
                 gram.remainder[rows[some]], rows, axis=1, out=self._remainder[some], mode="clip"
             )
+
+    def blocks(self, columns: int) -> HostBlocks:
+        """Return where CG keeps its blocks: in host memory."""
+        del columns
+        return HostBlocks()
 
     def matmul(self, v: Array) -> Array:
         """Return K v (m, k)."""
