@@ -159,6 +159,47 @@ def test_certified_on_a_device(cupy_backend, solver, columns):
     assert cupy_backend(40_000_000).peak <= 40_100_000
 
 
+def random_problem(seed):
+    """Return inputs, outcomes, draws and options, some hostile: outliers, duplicates, tiny limits."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.choice([3, 40, 257])), int(rng.choice([1, 2, 8, 31, 33, 64]))
+    scale = 10.0 ** rng.uniform(-3, 3)
+    x = scale * rng.normal(size=(n, d)) / np.sqrt(d)
+    if rng.random() < 0.3:
+        x[rng.integers(0, n, 1 + n // 200)] *= 10.0 ** rng.uniform(0, 4)
+    if rng.random() < 0.2:
+        x += scale * 10.0 ** rng.uniform(0, 3)
+    if rng.random() < 0.2:
+        x[rng.integers(0, n, 1 + n // 3)] = x[rng.integers(0, n, 1 + n // 3)]
+    y = np.sin(x[:, 0] / scale) + 0.3 * rng.normal(size=n)
+    kernels = (
+        fm.RBF(0.5 / scale**2), fm.Laplacian(0.5 / scale), fm.Matern(1.5, scale),
+        fm.RBF(0.3 / scale**2) + 0.5 * fm.Polynomial(2, 1 / scale**2, 1.0),
+    )  # fmt: skip
+    options = dict(
+        x_kernel=kernels[rng.integers(4)], lam=float(rng.choice([0.1, 0.01, 0.001])),
+        weights=rng.integers(1, 4, n) if rng.random() < 0.3 else None,
+    )  # fmt: skip
+    of_device = dict(
+        tol=float(rng.choice([1e-4, 1e-6, 1e-8])), device_memory_limit=int(rng.choice([2e7, 1e9])),
+        solver=str(rng.choice(["auto", "cg", "cholesky"])),
+        certificate=str(rng.choice(["auto", "sampled", "rigorous"])),
+    )  # fmt: skip
+    kind = rng.choice([np.float32, np.float64])
+    return (x.astype(kind), y, y + 0.3 * rng.normal(size=n)), options, of_device
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
+def test_random_problems_agree_within_their_bounds(cupy_backend):
+    for seed in range(8):
+        arrays, options, of_device = random_problem(seed)
+        on_host = fm.cce(*arrays, backend="cpu", dtype="float64", tol=1e-8, **options)
+        on_device = fm.cce(*arrays, backend="cupy", **options, **of_device)
+        bound = on_device.error_bound + on_host.error_bound
+        assert np.abs(on_device.values - on_host.values).max() <= bound, seed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cg", "cholesky", "lowrank"])
 def test_two_devices(cupy_backend, solver):
