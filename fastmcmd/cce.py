@@ -152,24 +152,14 @@ def cce(
     check_files(out, options.checkpoint, x=x, y=y, prediction=prediction, at=at, weights=weights)
     with shared_row_statistics():
         rows = encoded_inputs(x, encoder, "x", options)
-        columns = rows.shape[1]
-        grid = (
-            rows if at is None or at is x else encoded_inputs(at, encoder, "at", options, columns)
-        )
+        grid = rows
+        if at is not None and at is not x:
+            grid = encoded_inputs(at, encoder, "at", options, rows.shape[1])
         rows, grid = common_dtype(rows, grid)
         problem = problem_of(
-            rows,
-            y,
-            [prediction],
-            x_kernel,
-            y_kernel,
-            lam,
-            draws,
-            weights,
-            random_state,
-            options,
+            rows, y, [prediction], x_kernel, y_kernel, lam, draws, weights, random_state, options,
             grid,
-        )
+        )  # fmt: skip
         nature, (model,), kernels = problem.nature, problem.models, problem.kernels
         source = Chance(nature, model, *kernels, problem.grid)
         result = evaluate_at(

@@ -11,7 +11,10 @@ __all__ = ["ColumnBlocks"]
 
 
 class ColumnBlocks(Protocol):
-    """Where blocks are, and what can be done with them. Small matrices (k, j) are the host's."""
+    """Where blocks are, and what can be done with them; ``block[:, some]`` is a block without a copy.
+
+    Small matrices (k, j) are the host's.
+    """
 
     def active(self) -> AbstractContextManager[object]:
         """Return a context within which operations start sooner."""
@@ -24,9 +27,6 @@ class ColumnBlocks(Protocol):
 
     def zeros(self, rows: int, columns: int) -> AnyArray:
         """Return a block of zeros."""
-
-    def columns(self, block: AnyArray, some: slice) -> AnyArray:
-        """Return some columns of a block, without a copy."""
 
     def inner(self, a: AnyArray, b: AnyArray) -> Array:
         """Return ``a' b`` (k, j) for blocks (n, k) and (n, j)."""

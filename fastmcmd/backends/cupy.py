@@ -1,7 +1,7 @@
 """The CUDA backend: tiles, products and features on devices, for data larger than their memory.
 
 `fastmcmd.device` determines the order of the work. A `Device` determines where it runs and by which
-library. As for every backend, right-hand sides and results are in host memory.
+library. Right-hand sides and results are in host memory, or in blocks of one device (`CupyBackend.blocks`).
 """
 
 from __future__ import annotations

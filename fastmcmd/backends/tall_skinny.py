@@ -220,10 +220,6 @@ class HostBlocks:
         """Return a block of zeros."""
         return np.zeros((rows, columns))
 
-    def columns(self, block: AnyArray, some: slice) -> AnyArray:
-        """Return a view."""
-        return block[:, some]
-
     inner = staticmethod(inner)
     times = staticmethod(times)
     scaled = staticmethod(scaled)

@@ -57,10 +57,6 @@ class DeviceBlocks:
         with limits_explained((self._device,)):
             return self._device.zeros((rows, columns), _FLOAT64)
 
-    def columns(self, block: AnyArray, some: slice) -> AnyArray:
-        """Return a view."""
-        return block[:, some]
-
     def inner(self, a: AnyArray, b: AnyArray) -> Array:
         """Return ``a' b``."""
         out = self._empty(a.shape[1], b.shape[1])

@@ -193,5 +193,5 @@ def _residual_of_draws(features: KernelFeatures, prediction: Predictive) -> Arra
     """Return estimates of the residuals of vector outputs from draws: E sqrt(e) <= sqrt(E e)."""
     draws = prediction.sample(_PROBES, generator(1, Purpose.PROBE))
     flat = draws.reshape(-1, prediction.columns)
-    e = features.residuals(flat, features.transform(flat)).reshape(len(prediction), _PROBES)
+    e = features.with_residuals(flat)[1].reshape(len(prediction), _PROBES)
     return np.asarray(np.sqrt(e.mean(axis=1) + 4 * e.std(axis=1) / np.sqrt(_PROBES)))

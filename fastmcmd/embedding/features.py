@@ -104,7 +104,7 @@ def output_features(
             # The largest outputs dwarf all that have weight: they are nodes far out in a tail.
             raise NumericalError(TOO_HEAVY)
         features = KernelFeatures(kernel, z[pivots], factor, backend, entry=entry)
-        p, squares = features.with_squares(y, 2 if differences else 1)
+        p, squares = features.with_squares(y, differences=differences)
         residual_diagonal = features.residuals_of(y, squares)
         residuals = residual_diagonal if worth is None else worth * residual_diagonal
         # More pivots cannot remove the rounding bound that `residuals` adds.

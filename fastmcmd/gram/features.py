@@ -74,13 +74,14 @@ class KernelFeatures:
 
         With ``differences`` return ``p(y[2 i]) - p(y[2 i + 1])`` (n / 2, r) instead of p(y).
         """
-        p, squares = self.with_squares(y, 2 if differences else 1)
+        p, squares = self.with_squares(y, differences=differences)
         return p, self.residuals_of(y, squares)
 
     def with_squares(
-        self, y: HostArray, group: int = 1
+        self, y: HostArray, *, differences: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return p(y) (n, r), or differences within a ``group`` of two, and ``|p(y)|^2`` (n,)."""
+        """Return p(y) (n, r), or `with_residuals`'s differences, and ``|p(y)|^2`` (n,)."""
+        group = 2 if differences else 1
         out, squares = np.empty((len(y) // group, self.rank)), np.empty(len(y))
         step = max(1, _BLOCK // max(1, self.rank)) * group
         for start in range(0, len(y), step):
@@ -88,7 +89,7 @@ class KernelFeatures:
             self.backend.write_feature_sums(
                 self.kernel, self._points[EXACT], self.backend.points(y[rows], EXACT, self.offset),
                 self.factor, group, out[start // group : (start + step) // group], squares[rows],
-                differences=group == 2,
+                differences=differences,
             )  # fmt: skip
         return out, squares
 

@@ -370,9 +370,9 @@ class BlockCGRun:
                 self._passes = self._operator.passes
                 start = 0
                 for system in running.values():
-                    part = slice(start, start + system.width)
-                    start = part.stop
-                    system.take(self._blocks.columns(product, part))
+                    stop = start + system.width
+                    system.take(product[:, start:stop])
+                    start = stop
                 del product, system
                 self._settle()
             yield max((system.norm for system in running.values()), default=None)
