@@ -20,28 +20,33 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tiled import times
+from fastmcmd.estimate.landmark_count import (
+    KINDS,
+    LandmarkCount,
+    PassCost,
+    cannot_converge,
+    ranks_to_try,
+)
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
+from fastmcmd.rows import as_blocks
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.residual_sample import LEAST_DRAWS
 
-__all__ = [
-    "CANDIDATES", "LADDER", "LOOKED_AT", "SURE", "CandidateProblem", "LandmarkChoice", "ResidualRows",
-    "cannot_converge", "slope", "trace_may_suffice",
-]  # fmt: skip
+__all__ = ["CANDIDATES", "CandidateProblem", "LandmarkChoice", "ResidualRows", "trace_may_suffice"]
 
 Index = NDArray[np.intp]
 
 CANDIDATES = 20_000  # rows from which landmarks are chosen
-LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # trial ranks: 25, 32, 40, ... 13004
-LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
-# A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
-SURE = {"rigorous": 0.7, "sampled": 0.55}
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
+# With so many landmarks all rows are looked through for isolated ones: a quarter of a pass at most. A tenth
+# as many as there are candidates become candidates, too.
+_LOOKED_THROUGH, _ISOLATED = 128, 10
 
 
 def trace_may_suffice(
@@ -72,30 +77,6 @@ def _search(
 def _trace_error(search: LandmarkSearch, lam: float, scale: float) -> float:
     """Return ``scale t b / 2`` of the trace certificate; the unknown b is replaced by lam^(-1/2)."""
     return scale / 2 * float(search.residual_diagonal.mean()) / lam**1.5
-
-
-def cannot_converge(
-    before: tuple[int, float], now: tuple[int, float], most: int, kind: str
-) -> bool:
-    """Tell whether the error falls too slowly to reach the goal with the most landmarks.
-
-    The decay of a trace slows down with the rank, and the decay of a sampled error with the logarithm of
-    the rank: the line through the last two points is the most optimistic forecast.
-    """
-    rank, error = now
-    if not 0.0 < error < math.inf:
-        return error != 0.0
-    remaining = most - rank if kind == "rigorous" else math.log(most / rank)
-    return math.log(error) + 1.5 * slope(before, now, kind) * remaining > 0.0
-
-
-def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
-    """Return the slope of the error's logarithm in the rank, or in the rank's logarithm."""
-    (r0, e0), (r1, e1) = before, now
-    if r1 <= r0 or not (0.0 < e0 < math.inf and 0.0 < e1 < math.inf):
-        return 0.0  # no information
-    fall = math.log(e1) - math.log(e0)
-    return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +113,16 @@ class CandidateProblem:
 
     Attributes
     ----------
+    search, rhs
+        As passed.
     residual_rows : ResidualRows or None
         Rows that are no candidates, for predictions of sampled certificates; None takes the candidates.
     """
 
     def __init__(self, problem: PartProblem, search: LandmarkSearch, rhs: Array) -> None:
-        self.problem, self.search, self._rhs = problem, search, rhs
+        self.problem, self.search, self.rhs = problem, search, rhs
         self.residual_rows: ResidualRows | None = None
+        self._fitted: tuple[KernelFeatures, list[LowRankSolution], float] | None = None
         self._n = len(problem.stream)
 
     def errors(self, kind: str) -> Array:
@@ -147,28 +131,32 @@ class CandidateProblem:
         The error of "rigorous", the trace certificate, is without rounding.
         """
         problem, search = self.problem, self.search
-        features, sums = search.kernel_features(), problem.sums(search.rank)
-        sums.add(
-            search.columns, self._rhs, search.residual_diagonal, search.diagonal, search.weight
-        )
-        sums.settle()
-        if len(self._rhs) < self._n:  # landmarks are a smaller share of all rows
-            sums.residual_trace *= len(self._rhs) / max(1, len(self._rhs) - search.rank)
-        solutions = problem.solve(sums, features, None)
+        if self._fitted is None or self._fitted[0].rank != search.rank:
+            self._fitted = self._fit()
+        features, solutions, largest = self._fitted
         if kind == "rigorous":
-            return problem.errors(solutions, sums.max_residual_diagonal)
+            return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
         image = times(search.columns.T, weights)
-        norms = problem.norms(self._rhs - image)
+        norms = problem.norms(self.rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
-        largest = sums.max_residual_diagonal
         if self.residual_rows is None:
-            every = ResidualRows(search.rows, self._rhs, search.weight)
+            every = ResidualRows(search.rows, self.rhs, search.weight)
             at = every, search.columns, search.residual_diagonal
         else:
             at = self.residual_rows, *search.features_of(self.residual_rows.x)
             largest = max(largest, float(at[2].max()))
         return problem.errors(self._certified(features, solutions, *at), largest)
+
+    def _fit(self) -> tuple[KernelFeatures, list[LowRankSolution], float]:
+        """Return the features at the landmarks so far, the solutions, and the largest residual diagonal."""
+        problem, search = self.problem, self.search
+        features, sums = search.kernel_features(), problem.sums(search.rank)
+        sums.add(search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight)
+        sums.settle()
+        if len(self.rhs) < self._n:  # landmarks are a smaller share of all rows
+            sums.residual_trace *= len(self.rhs) / max(1, len(self.rhs) - search.rank)
+        return features, problem.solve(sums, features, None), sums.max_residual_diagonal
 
     def _certified(
         self,
@@ -273,62 +261,100 @@ class LandmarkChoice:
         search = self.search(self._stream.x[index], weight, most)
         rhs, _ = self._stream.rhs(index)
         candidates = CandidateProblem(self._problem, search, rhs)
-        kinds: dict[int, CertificateKind] = dict.fromkeys(models, "rigorous")
         if setting.rank is not None:
             self._extend(search, most)
-            if setting.certificate == "sampled":
-                kinds = dict.fromkeys(models, "sampled")
-            elif setting.certificate == "auto":
-                kinds = {
-                    m: "sampled" if e > 1.0 else "rigorous"
-                    for m, e in enumerate(candidates.errors("rigorous"))
-                }
-            return search.kernel_features(), kinds
-        remaining = set(models)
-        if setting.certificate != "sampled":
-            remaining -= self._climb(candidates, most, "rigorous", remaining)
-        if remaining and setting.certificate != "rigorous":
-            kinds |= dict.fromkeys(remaining, "sampled")
-            candidates.residual_rows = self._residual_rows(index)
-            remaining -= self._climb(candidates, most, "sampled", remaining)
-        if remaining and setting.give_up:
-            kinds = {model: kind for model, kind in kinds.items() if model not in remaining}
-        elif remaining:
+            return search.kernel_features(), self._kinds_at_rank(candidates)
+        cost = PassCost(
+            entry_cost(self._problem.kernel, search.rows.shape[1], self._problem.backend.name),
+            self._stream.columns, LEAST_DRAWS,
+        )  # fmt: skip
+        counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
+        search = self._climb(candidates, most, counts, index).search
+        kinds = {model: count.kind for model, count in enumerate(counts) if count.kind is not None}
+        if len(kinds) < len(counts) and not setting.give_up:
             self._extend(search, most)
+            kinds = dict.fromkeys(models, KINDS[setting.certificate][-1]) | kinds
         return (search.kernel_features(), kinds) if kinds else None
 
-    def _climb(
-        self, candidates: CandidateProblem, most: int, kind: CertificateKind, models: set[int]
-    ) -> set[int]:
-        """Add landmarks until the predicted errors of ``models`` are within the goal.
+    def _kinds_at_rank(self, candidates: CandidateProblem) -> dict[int, CertificateKind]:
+        """Return the certificate of each model with a number of landmarks that the options fix."""
+        certificate, models = self._setting.certificate, range(self._problem.models)
+        if certificate != "auto":
+            return dict.fromkeys(models, KINDS[certificate][0])
+        errors = candidates.errors("rigorous")
+        return {model: "sampled" if errors[model] > 1.0 else "rigorous" for model in models}
 
-        Returns the models that reach it. The search ends early if no other model can reach the goal.
+    def _climb(
+        self, candidates: CandidateProblem, most: int, counts: list[LandmarkCount], index: Index
+    ) -> CandidateProblem:
+        """Add landmarks until each model has a certificate, or none can reach the goal.
+
+        ``index`` are the rows of the candidates. Returns the candidates, with isolated rows among them.
         """
-        looks: list[tuple[int, Array]] = []
-        search, remaining, models_within_goal = candidates.search, set(models), set[int]()
-        for rank in [*(step for step in LADDER if search.rank <= step < most), most]:
+        search, has_residual_rows, complete = candidates.search, False, False
+        for rank in ranks_to_try(search.rank, most, counts):
+            if search.rank >= _LOOKED_THROUGH and not complete:
+                candidates, index = self._with_isolated(candidates, most, index)
+                search, has_residual_rows, complete = candidates.search, False, True
             self._extend(search, rank)
-            predicted = candidates.errors(kind)
-            error = max(predicted[model] for model in remaining) * self._setting.goal
-            self._progress.report(
-                f"{search.rank} landmarks: predicted error {error:.1e} (target {self._setting.goal:.1e})"
-            )
-            models_within_goal |= {model for model in remaining if predicted[model] <= SURE[kind]}
-            remaining -= models_within_goal
-            if search.rank >= LOOKED_AT:
-                if len(looks) > 1:  # over two steps, as a single predicted error scatters
-                    before, was = looks[-2]
-                    remaining -= {
-                        model
-                        for model in remaining
-                        if cannot_converge(
-                            (before, was[model]), (search.rank, predicted[model]), most, kind
-                        )
-                    }
-                looks.append((search.rank, predicted))
-            if not remaining or search.exhausted:
+            last = search.exhausted or rank == most
+            for kind in KINDS["auto"]:
+                asking = [
+                    model
+                    for model, count in enumerate(counts)
+                    if count.asks(kind, search.rank, last=last)
+                ]
+                if not asking:
+                    continue
+                if kind == "sampled" and not has_residual_rows:
+                    candidates.residual_rows = self._residual_rows(index)
+                    has_residual_rows = True
+                predicted = candidates.errors(kind)
+                for model in asking:
+                    counts[model].add(kind, search.rank, float(predicted[model]))
+                error, goal = (
+                    float(predicted[asking].max()) * self._setting.goal,
+                    self._setting.goal,
+                )
+                self._progress.report(
+                    f"{search.rank} landmarks: predicted error {error:.1e} (target {goal:.1e})"
+                )
+            for count in counts:
+                count.decide(search.rank, last=last)
+            if last:
                 break
-        return models_within_goal
+        return candidates
+
+    def _with_isolated(
+        self, candidates: CandidateProblem, most: int, index: Index
+    ) -> tuple[CandidateProblem, Index]:
+        """Return the candidates with the other rows that the landmarks miss most, and the rows of all.
+
+        Each isolated row needs a landmark of its own, and few of them are among candidates drawn uniformly.
+        Others would show them only after a pass over the rows.
+        """
+        setting, stream, search = self._setting, self._stream, candidates.search
+        if len(index) == len(self._rows_of_weight()) or setting.landmarks == "uniform":
+            return candidates, index
+        features, residual_diagonal = search.kernel_features(), np.zeros(len(stream))
+        for rows, block in as_blocks(stream.x, self._problem.step(search.rank)):
+            residual_diagonal[rows] = features.of_rows(block, EXACT, keep=False, sizes=False)[2]
+        residual_diagonal[index] = 0.0
+        if stream.weights is not None:
+            residual_diagonal *= stream.weights
+        count = min(len(index) // _ISOLATED, int(np.count_nonzero(residual_diagonal)))
+        if not count:
+            return candidates, index
+        isolated = np.sort(np.argpartition(residual_diagonal, -count)[-count:])
+        # A uniform candidate represents many rows, an isolated one only itself.
+        weight = np.full(len(isolated), len(index) / (len(stream) - len(isolated)))
+        if stream.weights is not None:
+            weight *= stream.weights[isolated]
+        x = np.concatenate([search.rows, stream.x[isolated]])
+        joined = self.search(x, np.concatenate([search.weight, weight]), most)
+        joined.take(search.pivots)
+        rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
+        return CandidateProblem(self._problem, joined, rhs), np.concatenate([index, isolated])
 
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self._setting.landmarks == "uniform":

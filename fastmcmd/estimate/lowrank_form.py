@@ -129,6 +129,12 @@ class _Round:
         self._models: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
         self._streams: list[list[RowStream]] = []
         self._outputs = 0
+        drawn = [
+            _spread(sample.all_outputs, _LEAST_POOL)
+            for sample in {id(sample): sample for one in pending for sample in one.samples}.values()
+            if isinstance(sample.all_outputs, DrawnOutputs)
+        ]
+        self._drawn = np.concatenate(drawn) if drawn else None
         for one in pending:
             values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
             self._outputs = max(self._outputs, len(values))
@@ -145,7 +151,7 @@ class _Round:
         groups = [groups for *_, groups in self._models]
         for number, side_by_side in enumerate(zip(*groups, strict=True)):
             rows = [
-                RowStream(group.samples, features, group.difference)
+                RowStream(group.samples, features, group.difference, self._drawn)
                 for group, (_, features, _) in zip(side_by_side, self._models, strict=True)
             ]
             share = replace(self._setting, goal=self._setting.goal / len(groups[0]))
@@ -220,25 +226,32 @@ def _fit(
 
 
 def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
-    """Tell whether to try again, with the outputs of large residual among the candidates."""
+    """Tell whether to try again, with the outputs of large residual among the candidates.
+
+    That costs as much as the first try. A few outputs that are missed a little more than the others do not
+    justify it: what the features miss counts in the square of the MCMD.
+    """
     residual = fit.truncation.residual
     if task.scale / 2 * residual <= _SHARE * task.options.tol:
         return False
     if residual <= _ROUNDING * sum(_rounding(fit.features, sample) for sample in one.samples):
         return False
-    more = [
-        _uncovered(
-            sample.all_outputs.take(np.unique(stream.worst_rows)).flat, fit.features, one.eps
-        )
-        for stream in streams
-        for sample in stream.samples
-        if isinstance(sample.all_outputs, DrawnOutputs)
-    ]
+    limit = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
+    more = []
+    largest = float(fit.features.kernel.diagonal(fit.features.pivots).max())
+    for stream in streams:
+        if stream.largest_excess((one.eps + fit.features.noise) * largest) <= limit:
+            continue
+        worst = np.unique(stream.worst_rows)
+        more += [
+            _uncovered(sample.all_outputs.take(worst).flat, fit.features, one.eps)
+            for sample in stream.samples
+            if isinstance(sample.all_outputs, DrawnOutputs)
+        ]
     more = [outputs for outputs in more if len(outputs)]
     for stream in streams:
         for sample, prediction, row_residual, floor in stream.coverage():
             side = Predicted(prediction, _weights(sample))
-            limit = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
             seed = len(one.extra)
             rows = rows_to_add(side, row_residual, floor, limit, task.y_kernel, seed)
             if rows is not None:

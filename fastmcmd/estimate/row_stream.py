@@ -74,9 +74,17 @@ class RowStream:
         Features of the output kernel.
     difference : bool
         Whether the right-hand side is the difference of the two samples (one solve for both).
+    points : ndarray (u, k), optional
+        Drawn outputs at which interpolation coefficients are measured, as in `Expectation`.
     """
 
-    def __init__(self, samples: list[Sample], features: KernelFeatures, difference: bool) -> None:
+    def __init__(
+        self,
+        samples: list[Sample],
+        features: KernelFeatures,
+        difference: bool,
+        points: Array | None = None,
+    ) -> None:
         self.samples = samples
         self.features = features
         self.difference = difference
@@ -85,7 +93,7 @@ class RowStream:
         self._expectations = [
             None
             if isinstance(sample.all_outputs, DrawnOutputs)
-            else Expectation(features, sample.all_outputs.prediction)
+            else Expectation(features, sample.all_outputs.prediction, points)
             for sample in samples
         ]
 
@@ -178,6 +186,18 @@ class RowStream:
         """Resume from a saved state."""
         self._total, self._truncated = state.total, state.truncated
         self.worst_rows = state.worst_rows
+
+    def largest_excess(self, square: float) -> float:
+        """Return the largest ``||D^(-1/2) s||`` of drawn outputs beyond the residual ``square`` of each."""
+        allowed = square + self.noise()
+        return max(
+            (
+                float(np.sqrt(max(0.0, total / self._total - allowed) / sample.lam))
+                for total, sample in zip(self._truncated, self.samples, strict=True)
+                if isinstance(sample.all_outputs, DrawnOutputs)
+            ),
+            default=0.0,
+        )
 
     def truncated(self) -> float:
         """Return ``sum ||D^(-1/2) s||`` over the samples after a pass."""

@@ -12,16 +12,8 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
-from fastmcmd.estimate.landmark_choice import (
-    CANDIDATES,
-    LADDER,
-    LOOKED_AT,
-    SURE,
-    CandidateProblem,
-    cannot_converge,
-    slope,
-    trace_may_suffice,
-)
+from fastmcmd.estimate.landmark_choice import CANDIDATES, CandidateProblem, trace_may_suffice
+from fastmcmd.estimate.landmark_count import KINDS, LandmarkCount, PassCost, ranks_to_try
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import LowRank
@@ -30,21 +22,19 @@ from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, offset_of
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import seconds_of
 from fastmcmd.planning.subsample import Subsample
 from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.residual_sample import LEAST_DRAWS
 
 __all__ = ["Search", "plan_of", "search"]
 
 _SHARE = 4  # at most 1 / 4 of the rows are trial landmarks; more would merely reproduce the rows
-_KINDS = {
-    "auto": ("rigorous", "sampled"),
-    "rigorous": ("rigorous",),
-    "sampled": ("sampled",),
-}
+_LEAST = 25  # trial landmarks, however few rows there are
 _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
 _TIMED = 1024  # rows of a pass that is timed
 
@@ -134,7 +124,7 @@ class _Look:
         terms = [Term(slice(0, stream.columns), lam, 1.0)]
         self._problem = PartProblem.of(stream, terms, backend, kernel, setting)
         most, count = setting.most, len(rows)
-        self._end = most if count == rows.n else min(most, max(LADDER[0], count // _SHARE))
+        self._end = most if count == rows.n else min(most, max(_LEAST, count // _SHARE))
         self._search = LandmarkSearch(
             backend, kernel, rows.x, np.ones(count), max(self._end, setting.rank or 0),
             generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
@@ -153,26 +143,21 @@ class _Look:
         setting = self._setting
         if setting.rank is not None:
             return self._of_rank(setting.rank)
-        kinds = _KINDS[setting.certificate]
-        for kind in kinds:
-            landmark_count = self._climb(kind)
-            if landmark_count is None or landmark_count > setting.most:
-                continue
-            if setting.give_up and self._rounding(kind):
-                explanation = f"rounding at {landmark_count:,} landmarks would leave more than tol"
-                return Search(0, reason=explanation)
-            return Search(
-                landmark_count,
-                kind,
-                reason=f"{landmark_count:,} landmarks seem enough ({kind} bound)",
-            )
-        explanation = f"{setting.most:,} landmarks seem not enough for tol"
-        return Search(0 if setting.give_up else setting.most, kinds[-1], reason=explanation)
+        landmark_count, kind = self._climb()
+        if landmark_count is None or landmark_count > setting.most:
+            explanation = f"{setting.most:,} landmarks seem not enough for tol"
+            kind = KINDS[setting.certificate][-1]
+            return Search(0 if setting.give_up else setting.most, kind, reason=explanation)
+        if setting.give_up and self._rounding(kind):
+            explanation = f"rounding at {landmark_count:,} landmarks would leave more than tol"
+            return Search(0, reason=explanation)
+        explanation = f"{landmark_count:,} landmarks seem enough ({kind} bound)"
+        return Search(landmark_count, kind, reason=explanation)
 
     def _of_rank(self, rank: int) -> Search:
         """Return the result for a number of landmarks that the options fix."""
         self._extend(min(rank, len(self._rows)))
-        kind = _KINDS[self._setting.certificate][-1]
+        kind: str = KINDS[self._setting.certificate][-1]
         if self._setting.certificate == "auto" and self._error("rigorous") <= 1.0:
             kind = "rigorous"
         return Search(rank, kind, reason="the rank asked for")
@@ -190,35 +175,28 @@ class _Look:
             search.grow(rank)
         self.searching += time.perf_counter() - start
 
-    def _climb(self, kind: str) -> int | None:
-        """Return how many landmarks a certificate of this kind needs, or None if no number is enough.
+    def _climb(self) -> tuple[int | None, str]:
+        """Return how many landmarks the goal needs, and by which certificate; None if no number is enough.
 
         If the rows are too few for the last landmarks, the error is extrapolated at its rate of decay.
         """
-        looks: list[tuple[int, float]] = []
-        search, end, most = self._search, self._end, self._setting.most
-        for rank in [*(step for step in LADDER if search.rank <= step < end), end]:
+        search, end, setting = self._search, self._end, self._setting
+        entry = entry_cost(self._problem.kernel, self._rows.dim, self._problem.backend.name)
+        cost = PassCost(entry, self._problem.stream.columns, LEAST_DRAWS)
+        count = LandmarkCount(setting.certificate, setting.most, cost)
+        for rank in ranks_to_try(search.rank, end, [count]):
             self._extend(rank)
-            error = self._error(kind)
-            if error <= SURE[kind]:
-                return search.rank
-            if search.exhausted and search.rank < end:
-                return None
-            if search.rank >= LOOKED_AT:
-                now = search.rank, error
-                if looks and looks[-1][0] == search.rank:  # all rows are used
-                    return None
-                # Over two steps, because a single predicted error scatters.
-                if len(looks) > 1 and cannot_converge(looks[-2], now, most, kind):
-                    return None
-                looks.append(now)
-        if len(looks) < 3 or end == most:
-            return None
-        (rank, error), fall = looks[-1], slope(looks[-3], looks[-1], kind)
-        if fall >= 0.0:
-            return None
-        steps = math.log(SURE[kind] / error) / fall
-        return math.ceil(rank + steps if kind == "rigorous" else rank * math.exp(min(steps, 30.0)))
+            last = search.exhausted or rank == setting.most
+            for kind in KINDS["auto"]:
+                if count.asks(kind, search.rank, last=last):
+                    count.add(kind, search.rank, self._error(kind))
+            count.decide(search.rank, last=last)
+            if count.kind is not None:
+                return search.rank, count.kind
+            if last or search.rank < rank:
+                return None, ""
+        needed = None if count.decided else count.needed()
+        return (None, "") if needed is None else (math.ceil(min(needed[0], 1e9)), needed[1])
 
     def _rounding(self, kind: str) -> bool:
         """Tell whether a pass over these rows has a larger error than the search predicts."""

@@ -1,0 +1,238 @@
+"""How many landmarks a goal needs, and by which certificate: forecasts from errors at growing numbers.
+
+The trace certificate is rigorous and needs one pass over the rows, but the trace falls slowly. Sampled
+residuals often reach the goal with half of the landmarks, and need a second pass. `LandmarkCount` takes the
+trace certificate unless it costs clearly more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.costs import EXACT_COST
+
+__all__ = [
+    "KINDS", "Forecast", "LandmarkCount", "PassCost", "cannot_converge", "ranks_to_try", "slope",
+    "trial_ranks",
+]  # fmt: skip
+
+KINDS: dict[str, tuple[CertificateKind, ...]] = {
+    "auto": ("rigorous", "sampled"),
+    "rigorous": ("rigorous",),
+    "sampled": ("sampled",),
+}
+_LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # trial ranks: 25, 32, 40, ... 13004
+_LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
+# A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
+_SURE = {"rigorous": 0.7, "sampled": 0.55}
+_WORTH = 1.6  # largest cost of the trace certificate, relative to that of sampled residuals
+# No error is predicted below this share of the forecast number of landmarks. Forecasts from few landmarks
+# are rough, so a step is at most about this factor.
+_SKIPPED, _FARTHEST = 0.7, 1.9
+
+
+def cannot_converge(
+    before: tuple[int, float], now: tuple[int, float], most: int, kind: str
+) -> bool:
+    """Tell whether the error falls too slowly to reach the goal with the most landmarks.
+
+    The decay of a trace slows down with the rank, and the decay of a sampled error with the logarithm of
+    the rank: the line through the last two points is the most optimistic forecast.
+    """
+    rank, error = now
+    if not 0.0 < error < math.inf:
+        return error != 0.0
+    remaining = most - rank if kind == "rigorous" else math.log(most / rank)
+    return math.log(error) + 1.5 * slope(before, now, kind) * remaining > 0.0
+
+
+def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
+    """Return the slope of the error's logarithm in the rank, or in the rank's logarithm."""
+    (r0, e0), (r1, e1) = before, now
+    if r1 <= r0 or not (0.0 < e0 < math.inf and 0.0 < e1 < math.inf):
+        return 0.0  # no information
+    fall = math.log(e1) - math.log(e0)
+    return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
+
+
+def trial_ranks(start: int, end: int) -> list[int]:
+    """Return the numbers of landmarks at which errors are predicted, from ``start`` to ``end``."""
+    return [*(step for step in _LADDER if start <= step < end), end]
+
+
+def ranks_to_try(start: int, end: int, counts: Sequence[LandmarkCount]) -> Iterator[int]:
+    """Yield trial ranks as long as a count is undecided.
+
+    Ranks far below all forecasts are left out, but none is more than about twice the one before.
+    """
+    tried = start
+    for rank in trial_ranks(start, end):
+        undecided = [count for count in counts if not count.decided]
+        if not undecided:
+            return
+        least = min(_SKIPPED * min(count.forecast for count in undecided), _FARTHEST * tried)
+        if rank == end or rank >= least:
+            tried = rank
+            yield rank
+
+
+@dataclass(frozen=True)
+class PassCost:
+    """Operations for each row of the passes that a certificate needs.
+
+    Attributes
+    ----------
+    entry : float
+        Operations for a kernel value.
+    columns : int
+        Number of right-hand sides.
+    draws : int
+        Least number of rows whose residuals are sampled.
+    """
+
+    entry: float
+    columns: int
+    draws: int
+
+    def of(self, kind: str, rank: float) -> float:
+        """Return the cost with this kind of certificate and number of landmarks."""
+        sums = rank * (self.entry + 2 * rank)
+        if kind == "rigorous":
+            return EXACT_COST * (
+                sums + rank * rank
+            )  # interpolation coefficients bound the rounding
+        residuals = (rank + max(self.draws, rank / 2)) * (self.entry + 2 * self.columns)
+        return EXACT_COST * (sums + residuals)
+
+
+@dataclass(eq=False)
+class Forecast:
+    """Predicted errors by one kind of certificate, relative to the goal, and what follows from them.
+
+    Attributes
+    ----------
+    kind : str
+        "rigorous" or "sampled".
+    most : int
+        Largest number of landmarks.
+    """
+
+    kind: CertificateKind
+    most: int
+    _looks: list[tuple[int, float]] = field(default_factory=list)
+
+    def add(self, rank: int, error: float) -> None:
+        """Add the error that ``rank`` landmarks are predicted to leave."""
+        self._looks.append((rank, error))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any error is known."""
+        return bool(self._looks)
+
+    @property
+    def within_goal(self) -> bool:
+        """Whether the last error is surely within the goal."""
+        return bool(self._looks) and self._looks[-1][1] <= _SURE[self.kind]
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the last errors fall too slowly; over two steps, because a single error scatters."""
+        looks = [look for look in self._looks if look[0] >= _LOOKED_AT]
+        return len(looks) > 2 and cannot_converge(looks[-3], looks[-1], self.most, self.kind)
+
+    @property
+    def needed(self) -> float | None:
+        """Number of landmarks at which the error reaches the goal if it falls on; None if unknown."""
+        looks = [look for look in self._looks if look[0] >= _LOOKED_AT]
+        if len(looks) < 3:
+            return None
+        (rank, error), fall = looks[-1], slope(looks[-3], looks[-1], self.kind)
+        if error <= _SURE[self.kind]:
+            return float(rank)
+        if fall >= 0.0:
+            return math.inf
+        steps = math.log(_SURE[self.kind] / error) / fall
+        return rank + steps if self.kind == "rigorous" else rank * math.exp(min(steps, 30.0))
+
+
+class LandmarkCount:
+    """The number of landmarks and the certificate for one model, as predicted errors come in.
+
+    Parameters
+    ----------
+    certificate : {"auto", "rigorous", "sampled"}
+        Which kinds of certificate are allowed.
+    most : int
+        Largest number of landmarks.
+    cost : PassCost
+        Cost of the passes.
+
+    Attributes
+    ----------
+    kind : str or None
+        The certificate that reaches the goal with the present landmarks; None if none does yet.
+    """
+
+    def __init__(self, certificate: str, most: int, cost: PassCost) -> None:
+        self._forecasts = {kind: Forecast(kind, most) for kind in KINDS[certificate]}
+        self._cost = cost
+        self._hopeless = False
+        self.kind: CertificateKind | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether a certificate is chosen, or no number of landmarks is enough."""
+        return self.kind is not None or self._hopeless
+
+    @property
+    def forecast(self) -> float:
+        """Least number of landmarks with which a certificate may reach the goal; 0 if unknown."""
+        alive = [one for one in self._forecasts.values() if one.has_begun and not one.hopeless]
+        return min((one.needed or 0.0 for one in alive), default=0.0)
+
+    def asks(self, kind: str, rank: int, *, last: bool) -> bool:
+        """Tell whether the error by this kind of certificate at ``rank`` matters for the decision.
+
+        ``last`` says that no more landmarks follow.
+        """
+        if self.decided or kind not in self._forecasts:
+            return False
+        return kind == "rigorous" or self._prefers_sampled(rank, last=last)
+
+    def add(self, kind: CertificateKind, rank: int, error: float) -> None:
+        """Add a predicted error, relative to the goal."""
+        self._forecasts[kind].add(rank, error)
+
+    def decide(self, rank: int, *, last: bool) -> None:
+        """Choose a certificate at ``rank`` landmarks if one reaches the goal, or give up."""
+        if self.decided:
+            return
+        for kind, one in self._forecasts.items():
+            if one.within_goal and (kind == "rigorous" or self._prefers_sampled(rank, last=last)):
+                self.kind = kind
+                return
+        self._hopeless = all(one.hopeless for one in self._forecasts.values())
+
+    def needed(self) -> tuple[float, CertificateKind] | None:
+        """Return the forecast number of landmarks and its certificate, for one that is not decided."""
+        forecasts = [
+            (one.needed, kind) for kind, one in self._forecasts.items() if not one.hopeless
+        ]
+        known = [(count, kind) for count, kind in forecasts if count is not None]
+        return min(known, key=lambda one: self._cost.of(one[1], one[0]), default=None)
+
+    def _prefers_sampled(self, rank: int, *, last: bool) -> bool:
+        """Tell whether sampled residuals at ``rank`` cost clearly less than the trace certificate."""
+        trace = self._forecasts.get("rigorous")
+        if trace is None:
+            return True
+        if trace.hopeless or last:
+            return not trace.within_goal
+        if trace.needed is None:
+            return False
+        dearer = self._cost.of("rigorous", max(trace.needed, rank))
+        return dearer > _WORTH * self._cost.of("sampled", rank)
