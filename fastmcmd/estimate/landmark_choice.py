@@ -41,12 +41,13 @@ __all__ = ["CANDIDATES", "CandidateProblem", "LandmarkChoice", "ResidualRows", "
 
 Index = NDArray[np.intp]
 
-CANDIDATES = 20_000  # rows from which landmarks are chosen
+CANDIDATES = 10_000  # rows from which landmarks are chosen
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 # With so many landmarks all rows are looked through for isolated ones: a quarter of a pass at most. A tenth
 # as many as there are candidates become candidates, too.
-_LOOKED_THROUGH, _ISOLATED = 128, 10
+_LOOKED_THROUGH, _ISOLATED = 128, 5
+_FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
 def trace_may_suffice(
@@ -296,6 +297,9 @@ class LandmarkChoice:
             if search.rank >= _LOOKED_THROUGH and not complete:
                 candidates, index = self._with_isolated(candidates, most, index)
                 search, has_residual_rows, complete = candidates.search, False, True
+            if complete:
+                self._extend(search, rank - int((rank - search.rank) * _FAR))
+                search.take_farthest(rank)
             self._extend(search, rank)
             last = search.exhausted or rank == most
             for kind in KINDS["auto"]:

@@ -146,17 +146,17 @@ class Forecast:
 
     @property
     def needed(self) -> float | None:
-        """Number of landmarks at which the error reaches the goal if it falls on; None if unknown."""
+        """Number of landmarks at which the error reaches the goal if it falls on as fast; None if unknown."""
         looks = [look for look in self._looks if look[0] >= _LOOKED_AT]
         if len(looks) < 3:
             return None
-        (rank, error), fall = looks[-1], slope(looks[-3], looks[-1], self.kind)
+        rank, error = looks[-1]
         if error <= _SURE[self.kind]:
             return float(rank)
+        fall = slope(looks[-3], looks[-1], "rigorous")
         if fall >= 0.0:
             return math.inf
-        steps = math.log(_SURE[self.kind] / error) / fall
-        return rank + steps if self.kind == "rigorous" else rank * math.exp(min(steps, 30.0))
+        return rank + math.log(_SURE[self.kind] / error) / fall
 
 
 class LandmarkCount:

@@ -25,6 +25,7 @@ __all__ = ["LandmarkSearch", "importance_of"]
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
 FLOOR = 1e-13  # share of k(x, x): a smaller residual is rounding, and its row a poor pivot
 _DEPENDENT = 1e-9  # share of the largest residual: landmarks nearly reproduce rows below it
+_APART = 0.2  # share of the largest residual that a candidate of a block must keep beside the others
 _DULL = 3  # blocks in a row without a pivot after which the search ends
 
 
@@ -182,6 +183,21 @@ class LandmarkSearch:
             index = int(np.where(candidates, self.residual_diagonal, -1.0).argmax())
             eligible[index] = False  # refused if the rest of it is rounding
             self.take(np.array([index]))
+
+    def take_farthest(self, rank: int) -> None:
+        """Add candidates with the largest residual diagonals, in blocks, up to ``rank``.
+
+        A bound that holds at every row depends on the largest of them, and randomly pivoted Cholesky mostly
+        lowers their sum.
+        """
+        rank = min(rank, len(self._columns))
+        while self.rank < rank:
+            size = min(rank - self.rank, _MOST_BLOCK)
+            far = np.argpartition(self.residual_diagonal, -size)[-size:]
+            before = self.rank
+            self._accept(far[np.argsort(-self.residual_diagonal[far])], rank, _APART)
+            if self.rank == before:
+                break
 
     def _never_empty(self) -> None:
         """Take the first candidate if the kernel is zero at all: its feature is zero everywhere."""
