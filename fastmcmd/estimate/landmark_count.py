@@ -24,14 +24,15 @@ KINDS: dict[str, tuple[CertificateKind, ...]] = {
     "rigorous": ("rigorous",),
     "sampled": ("sampled",),
 }
-_LADDER = tuple(round(2 ** (k / 3)) for k in range(14, 42))  # trial ranks: 25, 32, 40, ... 13004
+# Trial ranks: 25, 32, 40, ... 256, 287, 323, ... 13004. A pass costs about their square.
+_LADDER = tuple(round(2 ** (k / 6)) for k in (*range(28, 48, 2), *range(48, 83)))
 _LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
 # A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
 _SURE = {"rigorous": 0.7, "sampled": 0.55}
 _WORTH = 1.6  # largest cost of the trace certificate, relative to that of sampled residuals
 # No error is predicted below this share of the forecast number of landmarks. Forecasts from few landmarks
 # are rough, so a step is at most about this factor.
-_SKIPPED, _FARTHEST = 0.7, 1.9
+_SKIPPED, _FARTHEST = 0.85, 1.9
 
 
 def cannot_converge(

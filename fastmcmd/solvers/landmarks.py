@@ -25,7 +25,9 @@ __all__ = ["LandmarkSearch", "importance_of"]
 _LEAST_BLOCK, _MOST_BLOCK = 8, 128  # pivots proposed together
 FLOOR = 1e-13  # share of k(x, x): a smaller residual is rounding, and its row a poor pivot
 _DEPENDENT = 1e-9  # share of the largest residual: landmarks nearly reproduce rows below it
-_APART = 0.2  # share of the largest residual that a candidate of a block must keep beside the others
+_APART = (
+    0.2  # share of the largest residual that a candidate of a block must keep beside the others
+)
 _DULL = 3  # blocks in a row without a pivot after which the search ends
 
 
