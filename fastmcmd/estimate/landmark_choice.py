@@ -31,7 +31,7 @@ from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
-from fastmcmd.rows import as_blocks
+from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import LowRankSolution
@@ -44,9 +44,9 @@ Index = NDArray[np.intp]
 CANDIDATES = 10_000  # rows from which landmarks are chosen
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
-# With so many landmarks all rows are looked through for isolated ones: a quarter of a pass at most. A tenth
-# as many as there are candidates become candidates, too.
-_LOOKED_THROUGH, _ISOLATED = 128, 5
+# With so many landmarks all rows are looked through for isolated ones, if residuals are to be measured; rows
+# on disk have to be read for that. A fifth as many as there are candidates become candidates, too.
+_LOOKED_THROUGH, _ISOLATED = (48, 128), 5
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
@@ -293,8 +293,12 @@ class LandmarkChoice:
         ``index`` are the rows of the candidates. Returns the candidates, with isolated rows among them.
         """
         search, has_residual_rows, complete = candidates.search, False, False
+        looked_through = _LOOKED_THROUGH[isinstance(self._stream.x, Rows)]
         for rank in ranks_to_try(search.rank, most, counts):
-            if search.rank >= _LOOKED_THROUGH and not complete:
+            wants_residuals = any(
+                count.asks("sampled", search.rank, last=False) for count in counts
+            )
+            if wants_residuals and search.rank >= looked_through and not complete:
                 candidates, index = self._with_isolated(candidates, most, index)
                 search, has_residual_rows, complete = candidates.search, False, True
             if complete:
