@@ -44,8 +44,8 @@ Index = NDArray[np.intp]
 CANDIDATES = 10_000  # rows from which landmarks are chosen
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
-# With so many landmarks all rows are looked through for isolated ones, if residuals are to be measured; rows
-# on disk have to be read for that. A fifth as many as there are candidates become candidates, too.
+# With so many landmarks all rows are looked through for isolated ones if residuals are to be measured (rows on
+# disk have to be read for that). A fifth as many as there are candidates become candidates, too.
 _LOOKED_THROUGH, _ISOLATED = (48, 128), 5
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
@@ -342,7 +342,8 @@ class LandmarkChoice:
         Others would show them only after a pass over the rows.
         """
         setting, stream, search = self._setting, self._stream, candidates.search
-        if len(index) == len(self._rows_of_weight()) or setting.landmarks == "uniform":
+        rows_of_weight = len(self._rows_of_weight())
+        if len(index) == rows_of_weight or setting.landmarks == "uniform":
             return candidates, index
         features, residual_diagonal = search.kernel_features(), np.zeros(len(stream))
         for rows, block in as_blocks(stream.x, self._problem.step(search.rank)):
@@ -355,7 +356,7 @@ class LandmarkChoice:
             return candidates, index
         isolated = np.sort(np.argpartition(residual_diagonal, -count)[-count:])
         # A uniform candidate represents many rows, an isolated one only itself.
-        weight = np.full(len(isolated), len(index) / (len(stream) - len(isolated)))
+        weight = np.full(len(isolated), len(index) / (rows_of_weight - len(isolated)))
         if stream.weights is not None:
             weight *= stream.weights[isolated]
         x = np.concatenate([search.rows, stream.x[isolated]])

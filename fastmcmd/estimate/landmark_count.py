@@ -147,7 +147,7 @@ class Forecast:
 
     @property
     def needed(self) -> float | None:
-        """Number of landmarks at which the error reaches the goal if it falls on as fast; None if unknown."""
+        """Number of landmarks that reach the goal if the error falls on as fast; None if unknown."""
         looks = [look for look in self._looks if look[0] >= _LOOKED_AT]
         if len(looks) < 3:
             return None
