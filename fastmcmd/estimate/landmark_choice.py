@@ -44,7 +44,7 @@ Index = NDArray[np.intp]
 CANDIDATES = 10_000  # rows from which landmarks are chosen
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
-# With so many landmarks all rows are looked through for isolated ones if residuals are to be measured (rows on
+# With so many landmarks all rows are looked through for isolated ones if residuals are measured (rows on
 # disk have to be read for that). A fifth as many as there are candidates become candidates, too.
 _LOOKED_THROUGH, _ISOLATED = (48, 128), 5
 _FAR = 0.5  # share of further landmarks that have the largest residuals
