@@ -234,6 +234,7 @@ class LandmarkChoice:
         self._problem, self._progress = problem, progress
         self._stream, self._setting = problem.stream, problem.setting
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
+        self._index = np.empty(0, dtype=np.intp)  # rows of the candidates
         self.notes: list[str] = []
         self.searched = 0
 
@@ -270,7 +271,8 @@ class LandmarkChoice:
             self._stream.columns, LEAST_DRAWS,
         )  # fmt: skip
         counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
-        search = self._climb(candidates, most, counts, index).search
+        self._index = index
+        search = self._climb(candidates, most, counts).search
         kinds = {model: count.kind for model, count in enumerate(counts) if count.kind is not None}
         if len(kinds) < len(counts) and not setting.give_up:
             self._extend(search, most)
@@ -286,65 +288,67 @@ class LandmarkChoice:
         return {model: "sampled" if errors[model] > 1.0 else "rigorous" for model in models}
 
     def _climb(
-        self, candidates: CandidateProblem, most: int, counts: list[LandmarkCount], index: Index
+        self, candidates: CandidateProblem, most: int, counts: list[LandmarkCount]
     ) -> CandidateProblem:
         """Add landmarks until each model has a certificate, or none can reach the goal.
 
-        ``index`` are the rows of the candidates. Returns the candidates, with isolated rows among them.
+        Returns the candidates, which isolated rows may have joined.
         """
-        search, has_residual_rows, complete = candidates.search, False, False
-        looked_through = _LOOKED_THROUGH[isinstance(self._stream.x, Rows)]
-        for rank in ranks_to_try(search.rank, most, counts):
-            wants_residuals = any(
-                count.asks("sampled", search.rank, last=False) for count in counts
-            )
-            if wants_residuals and search.rank >= looked_through and not complete:
-                candidates, index = self._with_isolated(candidates, most, index)
-                search, has_residual_rows, complete = candidates.search, False, True
+        complete = False
+        for rank in ranks_to_try(candidates.search.rank, most, counts):
+            if not complete and self._looks_through(candidates.search.rank, counts):
+                candidates, complete = self._with_isolated(candidates, most), True
+            search = candidates.search
             if complete:
                 self._extend(search, rank - int((rank - search.rank) * _FAR))
                 search.take_farthest(rank)
             self._extend(search, rank)
             last = search.exhausted or rank == most
             for kind in KINDS["auto"]:
-                asking = [
-                    model
-                    for model, count in enumerate(counts)
-                    if count.asks(kind, search.rank, last=last)
-                ]
-                if not asking:
-                    continue
-                if kind == "sampled" and not has_residual_rows:
-                    candidates.residual_rows = self._residual_rows(index)
-                    has_residual_rows = True
-                predicted = candidates.errors(kind)
-                for model in asking:
-                    counts[model].add(kind, search.rank, float(predicted[model]))
-                error, goal = (
-                    float(predicted[asking].max()) * self._setting.goal,
-                    self._setting.goal,
-                )
-                self._progress.report(
-                    f"{search.rank} landmarks: predicted error {error:.1e} (target {goal:.1e})"
-                )
+                self._predict(candidates, kind, counts, last=last)
             for count in counts:
                 count.decide(search.rank, last=last)
             if last:
                 break
         return candidates
 
-    def _with_isolated(
-        self, candidates: CandidateProblem, most: int, index: Index
-    ) -> tuple[CandidateProblem, Index]:
-        """Return the candidates with the other rows that the landmarks miss most, and the rows of all.
+    def _predict(
+        self,
+        candidates: CandidateProblem,
+        kind: CertificateKind,
+        counts: list[LandmarkCount],
+        *,
+        last: bool,
+    ) -> None:
+        """Tell the counts that ask for it which error this kind of certificate would leave."""
+        rank, goal = candidates.search.rank, self._setting.goal
+        asking = [model for model, count in enumerate(counts) if count.asks(kind, rank, last=last)]
+        if not asking:
+            return
+        if kind == "sampled" and candidates.residual_rows is None:
+            candidates.residual_rows = self._residual_rows()
+        predicted = candidates.errors(kind)
+        for model in asking:
+            counts[model].add(kind, rank, float(predicted[model]))
+        error = float(predicted[asking].max()) * goal
+        self._progress.report(f"{rank} landmarks: predicted error {error:.1e} (target {goal:.1e})")
+
+    def _looks_through(self, rank: int, counts: list[LandmarkCount]) -> bool:
+        """Tell whether to look for isolated rows among all rows."""
+        return (
+            rank >= _LOOKED_THROUGH[isinstance(self._stream.x, Rows)]
+            and self._setting.landmarks != "uniform"
+            and any(count.asks("sampled", rank, last=False) for count in counts)
+        )
+
+    def _with_isolated(self, candidates: CandidateProblem, most: int) -> CandidateProblem:
+        """Return the candidates together with the other rows that the landmarks miss most.
 
         Each isolated row needs a landmark of its own, and few of them are among candidates drawn uniformly.
         Others would show them only after a pass over the rows.
         """
-        setting, stream, search = self._setting, self._stream, candidates.search
+        stream, search, index = self._stream, candidates.search, self._index
         rows_of_weight = len(self._rows_of_weight())
-        if len(index) == rows_of_weight or setting.landmarks == "uniform":
-            return candidates, index
         features, residual_diagonal = search.kernel_features(), np.zeros(len(stream))
         for rows, block in as_blocks(stream.x, self._problem.step(search.rank)):
             residual_diagonal[rows] = features.of_rows(block, EXACT, keep=False, sizes=False)[2]
@@ -353,7 +357,7 @@ class LandmarkChoice:
             residual_diagonal *= stream.weights
         count = min(len(index) // _ISOLATED, int(np.count_nonzero(residual_diagonal)))
         if not count:
-            return candidates, index
+            return candidates
         isolated = np.sort(np.argpartition(residual_diagonal, -count)[-count:])
         # A uniform candidate represents many rows, an isolated one only itself.
         weight = np.full(len(isolated), len(index) / (rows_of_weight - len(isolated)))
@@ -363,7 +367,8 @@ class LandmarkChoice:
         joined = self.search(x, np.concatenate([search.weight, weight]), most)
         joined.take(search.pivots)
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
-        return CandidateProblem(self._problem, joined, rhs), np.concatenate([index, isolated])
+        self._index = np.concatenate([index, isolated])
+        return CandidateProblem(self._problem, joined, rhs)
 
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self._setting.landmarks == "uniform":
@@ -386,9 +391,10 @@ class LandmarkChoice:
         weights = self._stream.weights
         return np.arange(len(self._stream)) if weights is None else np.flatnonzero(weights)
 
-    def _residual_rows(self, candidates: Index) -> ResidualRows | None:
+    def _residual_rows(self) -> ResidualRows | None:
         """Return some rows of positive weight that are no candidates; None if there are none."""
         stream, weights, rows = self._stream, self._stream.weights, self._rows_of_weight()
+        candidates = self._index
         if len(rows) == len(candidates):
             return None
         rng, size = generator(len(stream), Purpose.PROBE), len(candidates) + _RESIDUAL_ROWS
