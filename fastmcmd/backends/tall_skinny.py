@@ -194,6 +194,8 @@ def beside(blocks: list[Array]) -> Array:
 def _rows(a: Any) -> Array:
     """Return a float64 matrix with contiguous rows; columns of a wider matrix qualify without a copy."""
     a = np.asarray(a, dtype=np.float64)
+    if a.flags.c_contiguous:
+        return a
     inside = a.shape[1] <= 1 or a.strides[1] == a.itemsize
     apart = len(a) <= 1 or (
         a.strides[0] >= a.shape[1] * a.itemsize and not a.strides[0] % a.itemsize

@@ -12,8 +12,6 @@ adds ``unit ||c||_1^2`` to the square.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -49,6 +47,7 @@ from fastmcmd.solvers import (
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
 from fastmcmd.solvers.costs import LEAST_CG
+from fastmcmd.solvers.factor_file import LeavingAtInterrupt
 from fastmcmd.solvers.protocol import Cost, Solver
 
 __all__ = ["MATRIX_SHARE", "DenseFit", "distinct_samples"]
@@ -185,7 +184,9 @@ class DenseFit:
             self._resume(saved_state)
             kinds.update(saved_state.kinds)
             progress.stage(f"resumed from a checkpoint after {start_point:,} points")
-        with self._saving_in(None if keep is None else keep.checkpoint):
+        # Saves factors; an evaluation without checkpoint recomputes them.
+        self._checkpoint = None if keep is None else keep.checkpoint
+        try:
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
                 points = grid if step >= len(grid) else grid[rows]
@@ -207,25 +208,18 @@ class DenseFit:
                     last = stop == len(grid)  # the factors are freed next
                     state = partial(self._state, step, values[:stop], errors[:stop], kinds)
                     keep.save(state, force=last)
+        except KeyboardInterrupt:
+            self.leave()
+            raise
+        finally:
+            if keep is not None:
+                self.close()
+            self._checkpoint = None
         if self.node_error is not None:
             kinds.add("sampled")
             scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
             errors += self.node_error * scale / 2
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
-
-    @contextmanager
-    def _saving_in(self, checkpoint: Checkpoint | None) -> Iterator[None]:
-        """Save factors in ``checkpoint``; an evaluation without it recomputes them."""
-        self._checkpoint = checkpoint
-        try:
-            yield
-        except KeyboardInterrupt:
-            self._leave()
-            raise
-        finally:
-            if checkpoint is not None:
-                self.close()
-            self._checkpoint = None
 
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
@@ -298,7 +292,7 @@ class DenseFit:
             direct.close()
         self._direct.clear()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Release all factors; files that a checkpoint lists stay for a later run."""
         for direct in self._direct:
             direct.leave()
@@ -339,7 +333,8 @@ class DenseFit:
     @cached_property
     def _bytes_per_point(self) -> int:
         """The bytes for each point: coefficients, right-hand sides and their residuals."""
-        n = max(len(sample.design) for sample in self.samples)
+        nature, model = self.samples
+        n = max(len(nature.design), len(model.design))
         return 8 * (12 * n + 4 * len(self.outputs))
 
     @cached_property
@@ -415,18 +410,6 @@ class DenseFit:
             self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
         return self._direct[index]
 
-    @contextmanager
-    def released_on_error(self) -> Iterator[None]:
-        """Release all factors, also those of the other side, if an error ends the block."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self._leave()
-            raise
-        except BaseException:
-            self.close()
-            raise
-
     def account(self, solved: Solved, points: int) -> None:
         """Record a solve of a block of points: by iterations, or with a factor."""
         operator = solved.operator
@@ -463,7 +446,7 @@ class _Factored:
         direct = self.form.direct_solver(self.index)
         operator = direct.operator
         before = operator.passes
-        with self.form.released_on_error():
+        with LeavingAtInterrupt(self.form):  # factors of the other side are released, too
             solutions = direct.solve(problem.systems, problem.goal, progress, keep=True)
         return Solved(solutions, operator, self.name, 0, passes=operator.passes - before)
 
