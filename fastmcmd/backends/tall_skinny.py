@@ -26,6 +26,7 @@ __all__ = [
     "eliminated",
     "inner",
     "residual",
+    "roots_of_forms",
     "row_squares",
     "scaled",
     "spread",
@@ -129,6 +130,18 @@ def spread(
     """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i (m,); a is (n, k), out (u, k)."""
     if share.size and out.size:
         core().tall_skinny_spread(_rows(a), source, where, share, out, get_num_threads())
+
+
+def roots_of_forms(
+    coefficients: Array, forms: Array, unit: float, tiny: float
+) -> tuple[Array, Array]:
+    """Return the roots (q,) of quadratic forms of the columns c of (u, q), and bounds (q,) on their errors.
+
+    A form may be off by ``unit |c|_1^2``, plus ``tiny`` unless c is 0.
+    """
+    roots, errors = np.empty(len(forms)), np.empty(len(forms))
+    core().roots_of_forms(coefficients, forms, unit, tiny, roots, errors)
+    return roots, errors
 
 
 def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:

@@ -12,6 +12,7 @@ adds ``unit ||c||_1^2`` to the square.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -23,7 +24,7 @@ from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd.backends.tall_skinny import roots_of_forms, row_squares
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -195,14 +196,9 @@ class DenseFit:
                     block.add(solver.solve(self._problem(index, points, largest), progress))
                 coefficients, atoms = block.coefficients()
                 kinds |= block.kinds
-                square = self._quadratic_forms(coefficients, atoms)
-                size = np.abs(coefficients).sum(axis=0)
-                slack = unit * size**2 + underflow * (size > 0)
-                low = np.sqrt(np.maximum(square - slack, 0.0))
-                np.maximum(square, 0.0, out=square)
-                high, value = np.sqrt(square + slack), np.sqrt(square)
-                values[rows] = value
-                errors[rows] = block.error + np.maximum(value - low, high - value)
+                forms = self._quadratic_forms(coefficients, atoms)
+                values[rows], rounding = roots_of_forms(coefficients, forms, unit, underflow)
+                errors[rows] = block.error + rounding
                 if keep is not None:
                     stop = min(len(grid), rows.stop)
                     last = stop == len(grid)  # the factors are freed next
@@ -390,7 +386,7 @@ class DenseFit:
     def _problem(self, index: int, grid: HostArray | Rows, largest: float) -> LinearProblem:
         """Return the systems of a sample at some points; ``largest`` is the largest k_Y."""
         sample = self.systems[index]
-        goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
+        goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * math.sqrt(largest / sample.lam))
         system = System(self._operators[index].columns(grid), sample.shift)
         budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1]
         return LinearProblem(
@@ -473,7 +469,7 @@ class _Block:
         self._form.account(solved, len(solution.value[0]))
         residual = solution.certificate.residual
         self._values.append(solution.value)
-        self._errors.append(float(np.sqrt(self._largest / sample.lam) * residual))
+        self._errors.append(math.sqrt(self._largest / sample.lam) * residual)
         self.kinds.add(solution.certificate.kind)
 
     @property

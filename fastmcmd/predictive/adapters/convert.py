@@ -275,8 +275,6 @@ def _is_simplex(rows: HostArray) -> bool:
 
 def check_order(y: ArrayLike, order: str = "(y, prediction)") -> None:
     """Raise an error if a prediction was passed in place of the outcomes."""
-    from fastmcmd.predictive.base import Predictive
-
     pair = isinstance(y, tuple) and len(y) == 2 and any(np.ndim(part) for part in y)
     if pair or isinstance(y, Predictive):
         description = (
