@@ -174,7 +174,8 @@ class DenseFit:
         largest = largest_diagonal(self.y_kernel, self.outputs)
         unit = self._unit(largest)
         # Squares of coefficients and residuals underflow at points far from all inputs.
-        lam = min(sample.lam for sample in self.samples)
+        nature, model = self.samples
+        lam = min(nature.lam, model.lam)
         underflow = _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0

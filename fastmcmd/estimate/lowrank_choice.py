@@ -179,4 +179,4 @@ def _scalar(side: Sample) -> bool:
 def _candidate_count(side: Sample) -> int:
     """Return the largest number of outputs of a side from which the low-rank form chooses features."""
     outputs = side.all_outputs
-    return min(len(outputs.flat), POOL) if isinstance(outputs, DrawnOutputs) else POOL
+    return min(outputs.count, POOL) if isinstance(outputs, DrawnOutputs) else POOL

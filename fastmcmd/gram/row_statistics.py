@@ -109,6 +109,9 @@ def check_finite(kernel: Kernel, largest: float, norm2: float = 0.0, name: str =
 
 def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
     """Raise NumericalError if ``k(x, x)`` overflows in one of the arrays; the message names the array."""
+    if kernel.translation_invariant:  # the same for all rows
+        check_finite(kernel, kernel.at_zero, name=next(iter(arrays)))
+        return
     checked_arrays: list[object] = []
     for name, rows in arrays.items():
         if isinstance(rows, np.ndarray) and not any(rows is one for one in checked_arrays):
