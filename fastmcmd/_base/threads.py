@@ -36,7 +36,7 @@ def get_num_threads() -> int:
 
     It is the value of `set_num_threads`, else ``OMP_NUM_THREADS``, else the number of processors that this
     process may use: its affinity, limited by the processor quota of its control groups (containers),
-    rounded up. A change of ``OMP_NUM_THREADS`` or of the processors takes effect within a tenth of a second.
+    rounded up. A change of ``OMP_NUM_THREADS`` or of the processors counts within a tenth of a second.
     """
     if _THREAD.is_one_of_many:
         return 1

@@ -108,9 +108,7 @@ def _rank(sides: tuple[Sample, Sample], task: Task) -> int | None:
     for side in sides:
         outputs = side.all_outputs
         if isinstance(outputs, DrawnOutputs):
-            values = np.asarray(
-                outputs.flat[_spread(outputs.count, _OUTPUTS)], dtype=np.float64
-            )
+            values = np.asarray(outputs.flat[_spread(outputs.count, _OUTPUTS)], dtype=np.float64)
             parts.append((values, np.ones(len(values))))
         else:
             some = outputs.take(_spread(len(outputs.prediction), _PREDICTED))

@@ -147,7 +147,7 @@ def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     if not isinstance(x, Rows):
         return _norms(x, offset, statistics)[1]
     # Rows on disk may be too many for an array of their norms.
-    largest = float(np.max([row_squares(block, offset).max() for _, block in x.blocks()]))
+    largest = float(np.max([row_squares(block, offset).max() for _, block in _blocks(x)]))
     statistics.norms.append((offset, None, largest))
     return largest
 
@@ -166,7 +166,7 @@ def _norms(
 ) -> tuple[Floats, float]:
     """Return ``|x_i - offset|^2`` (n,) and the largest of them, and add both to the statistics."""
     if isinstance(x, Rows):
-        squares = np.concatenate([row_squares(block, offset) for _, block in x.blocks()])
+        squares = np.concatenate([row_squares(block, offset) for _, block in _blocks(x)])
     else:
         squares = row_squares(x, offset)
     squares.flags.writeable = False  # it is shared

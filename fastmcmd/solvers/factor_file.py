@@ -215,7 +215,7 @@ class _Owner(Protocol):
 
 
 class LeavingAtInterrupt:
-    """A context that leaves the files of ``owner`` in place at Ctrl-C, and removes them after other errors."""
+    """A context that leaves the files of ``owner`` in place at Ctrl-C; other errors remove them."""
 
     def __init__(self, owner: _Owner) -> None:
         self._owner = owner
