@@ -523,8 +523,9 @@ PYBIND11_MODULE(_core, m) {
   } catch (const std::runtime_error& error) {
     throw py::import_error(error.what());
   }
-  bind_scalar<float>(m, "PointsF32");
+  // Overloads are tried in this order, which takes microseconds: small problems are in float64.
   bind_scalar<double>(m, "PointsF64");
+  bind_scalar<float>(m, "PointsF32");
   m.def("packed_matmul", &py_packed_matmul, docs::packed_matmul, "tiles"_a, "n"_a, "v"_a, "out"_a,
         "threads"_a);
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,

@@ -132,6 +132,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "count_ranges", loops.count_ranges);
   def(m, "count_masses", loops.count_masses);
   def(m, "accept_pivots", loops.accept_pivots);
+  def(m, "roots_of_forms", loops.roots_of_forms);
 }
 
 }  // namespace fastmcmd

@@ -825,6 +825,14 @@ def accept_pivots(
     draws (1,). Residual is overwritten; before (m,) and columns (c, m) are scratch.
     """
 
+def roots_of_forms(
+    coefficients: _F64, forms: _F64, unit: float, tiny: float, roots: _F64, errors: _F64
+) -> None:
+    """Write the roots (q,) of quadratic forms of the columns c of coefficients (u, q), and their errors.
+
+    A form may be off by ``unit |c|_1^2``, plus ``tiny`` unless c is 0.
+    """
+
 def isa() -> str:
     """Name of the instruction set in use."""
 

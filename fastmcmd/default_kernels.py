@@ -152,7 +152,7 @@ def _digest(x: HostArray, y: Array, classes: bool) -> bytes:
     """Return a hash that identifies these rows."""
     digest = hashlib.blake2b(f"{x.shape} {x.dtype.str} {y.shape} {classes}".encode())
     for values in (x, y):
-        digest.update(np.ascontiguousarray(values).view(np.uint8).data)
+        digest.update(np.ascontiguousarray(values).data)
     return digest.digest()
 
 

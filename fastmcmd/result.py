@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fastmcmd._base.annotations import AnyArray, HostArray, InputsLike, Json
 from fastmcmd._base.cached import cached_property
-from fastmcmd._base.checks import as_array, check_choice, check_count, is_cupy, quote
+from fastmcmd._base.checks import all_finite, as_array, check_choice, check_count, is_cupy, quote
 from fastmcmd._base.tables import Notebook
 from fastmcmd.errors import NumericalError, ToleranceWarning
 
@@ -264,7 +265,7 @@ class Result(PointValues):
         ``points`` describes the points in an error message.
         """
         worst = float(error_bounds.max())
-        if not (np.isfinite(worst) and np.isfinite(values).all()):
+        if not (math.isfinite(worst) and all_finite(values)):
             raise NumericalError(
                 f"the {name} cannot be computed {points}: its certified error is {worst:g} "
                 f"({_extreme(info)}); scale the columns of x to unit variance, and y with the "

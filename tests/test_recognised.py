@@ -10,6 +10,8 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.inference.congruence_result import ONE_DRAW
+from fastmcmd.predictive.adapters import outcome_checks
+from fastmcmd.predictive.adapters.outcome_checks import far_outcomes
 
 N = 200
 
@@ -215,3 +217,20 @@ def test_a_summary_of_statsmodels_is_not_read_as_draws(rng):
 def test_modules_list_their_own_names(name):
     module = importlib.import_module(f"fastmcmd.{name}")
     assert {one for one in dir(module) if not one.startswith("__")} == set(module.__all__)
+
+
+@pytest.mark.parametrize("draws", [2, 3, 50, 2000, 2500])
+def test_no_outcome_between_its_draws_is_far(draws, monkeypatch):
+    """Samuelson's inequality replaces the moments of draws around their outcomes."""
+    rng = np.random.default_rng(0)
+    centre = rng.normal(size=(60, 1))
+    array = centre + 1e-3 * rng.normal(size=(60, draws))
+    array[::2, 0] += 1.0  # one draw far from the others
+    for gap in (0.0, 0.5, 100.0):
+        y = centre[:, 0] + np.where(np.arange(60) > 0, gap, 0.0)
+        prediction = fm.Draws(array)
+        with monkeypatch.context() as patch:
+            patch.setattr(outcome_checks, "_SAMUELSON", 0)  # from the moments of all draws
+            expected = far_outcomes(y, prediction)
+        assert far_outcomes(y, prediction) == expected
+        assert bool(expected) is (gap == 100.0)

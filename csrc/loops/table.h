@@ -106,6 +106,8 @@ struct loop_table {
   index_t (*accept_pivots)(outs residual, vec<const int64_t> proposals, in least, in uniform,
                            int64_t most, out before, outs columns, vec<int64_t> pivots, out factor,
                            vec<int64_t> draws);
+  void (*roots_of_forms)(ins coefficients, in forms, double unit, double tiny, out roots,
+                         out errors);
 };
 
 }  // namespace fastmcmd

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import inspect
+import math
 import numbers
 import operator
 import os
@@ -383,7 +384,7 @@ def weights_of_rows(value: object, name: str, n: int) -> HostArray:
 def check_positive(value: object, name: str) -> float:
     """Return ``value`` as a positive finite float."""
     number = as_float(value, name, "a positive finite number")
-    if not (number > 0 and np.isfinite(number)):
+    if not (number > 0 and math.isfinite(number)):
         raise ValueError(f"{name} is {number:g}; a positive finite number is needed")
     return number
 

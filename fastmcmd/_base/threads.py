@@ -12,15 +12,23 @@ from fastmcmd._base import cgroups
 
 __all__ = ["get_num_threads", "one_of_many", "set_thread_count"]
 
-_SECONDS = 0.1  # for which the number of processors is valid
+_SECONDS = 0.1  # for which the default number is valid
 _last = -math.inf, 1  # the time at which it was read, and the number
 _thread_count: int | None = None
-_THREAD = threading.local()
+
+
+class _Thread(threading.local):
+    """What is true of the calling thread alone."""
+
+    is_one_of_many = False
+
+
+_THREAD = _Thread()
 
 
 def one_of_many() -> None:
     """Mark the calling thread as one of several that share work, so that its calls use a single thread."""
-    _THREAD.alone = True
+    _THREAD.is_one_of_many = True
 
 
 def get_num_threads() -> int:
@@ -28,31 +36,27 @@ def get_num_threads() -> int:
 
     It is the value of `set_num_threads`, else ``OMP_NUM_THREADS``, else the number of processors that this
     process may use: its affinity, limited by the processor quota of its control groups (containers),
-    rounded up.
+    rounded up. A change of ``OMP_NUM_THREADS`` or of the processors counts within a tenth of a second.
     """
-    if getattr(_THREAD, "alone", False):
+    if _THREAD.is_one_of_many:
         return 1
     if _thread_count is not None:
         return _thread_count
-    setting = os.environ.get("OMP_NUM_THREADS")
-    count = _whole_number(setting) if setting else 0
-    if count:
-        return count
     at, count = _last
-    return count if time.monotonic() - at < _SECONDS else _usable_processors()
+    return count if time.monotonic() - at < _SECONDS else _read_default()
 
 
-@lru_cache(maxsize=8)
 def _whole_number(setting: str) -> int:
     """Return the first of several numbers separated by commas; 0 if it is not a whole number."""
     first = setting.split(",")[0].strip()
     return int(first) if first.isdecimal() else 0
 
 
-def _usable_processors() -> int:
-    """Return the number of usable processors, valid for `_SECONDS`: a small call asks 15 times."""
+def _read_default() -> int:
+    """Return the default number, valid for `_SECONDS`: a small call asks 20 times."""
     global _last
-    count = _read_processors()
+    setting = os.environ.get("OMP_NUM_THREADS")
+    count = (_whole_number(setting) if setting else 0) or _read_processors()
     _last = time.monotonic(), count
     return count
 
@@ -73,6 +77,6 @@ def _quota() -> float | None:
 
 
 def set_thread_count(count: int | None) -> None:
-    """Set the number, which has been checked; None returns to the default."""
-    global _thread_count
-    _thread_count = count
+    """Set the number, which has been checked; None returns to the default, which is read again."""
+    global _last, _thread_count
+    _thread_count, _last = count, (-math.inf, 1)

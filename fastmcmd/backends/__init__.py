@@ -23,6 +23,7 @@ _BACKENDS: dict[str, Callable[[], Backend]] = {
     "numba": NumbaBackend,
     "numpy": NumpyBackend,
 }
+_CPU = CpuBackend()  # for all calls: a frozen object
 
 
 def available_backends() -> dict[str, str]:
@@ -72,7 +73,7 @@ def get_backend(
     if name == "auto":
         if not kernel.compiled:
             return NumbaBackend()
-        return CpuBackend() if _core_is_there() else NumbaBackend()
+        return _CPU if _core_is_there() else NumbaBackend()
     if name not in _BACKENDS:
         names = ", ".join(map(repr, ("auto", *_BACKENDS)))
         raise ValueError(f"backend is {name!r}; one of {names} is needed")

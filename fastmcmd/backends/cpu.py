@@ -145,7 +145,7 @@ class CpuBackend(Backend):
             x = x.astype(np.float64)
         make = core().PointsF32 if kind == FLOATS[0] else core().PointsF64
         rows = make(np.ascontiguousarray(x), offset, threads=get_num_threads())
-        return Points(rows, rows.n, rows.d, kind)
+        return Points(rows, x.shape[0], x.shape[1], kind)
 
     def gram(self, kernel: Kernel, x: Points, z: Points | None = None) -> Array:
         """Return K(x, z) in full."""

@@ -26,6 +26,7 @@ __all__ = [
     "eliminated",
     "inner",
     "residual",
+    "roots_of_forms",
     "row_squares",
     "scaled",
     "spread",
@@ -131,6 +132,18 @@ def spread(
         core().tall_skinny_spread(_rows(a), source, where, share, out, get_num_threads())
 
 
+def roots_of_forms(
+    coefficients: Array, forms: Array, unit: float, tiny: float
+) -> tuple[Array, Array]:
+    """Return the roots (q,) of quadratic forms of the columns c of (u, q), and bounds (q,) on their errors.
+
+    A form may be off by ``unit |c|_1^2``, plus ``tiny`` unless c is 0.
+    """
+    roots, errors = np.empty(len(forms)), np.empty(len(forms))
+    core().roots_of_forms(coefficients, forms, unit, tiny, roots, errors)
+    return roots, errors
+
+
 def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:
     """Return ``L^-1 b``, or ``L^-T b``, for a lower triangular L (p, p) and b (p, n) in float64.
 
@@ -194,6 +207,8 @@ def beside(blocks: list[Array]) -> Array:
 def _rows(a: Any) -> Array:
     """Return a float64 matrix with contiguous rows; columns of a wider matrix qualify without a copy."""
     a = np.asarray(a, dtype=np.float64)
+    if a.flags.c_contiguous:
+        return a
     inside = a.shape[1] <= 1 or a.strides[1] == a.itemsize
     apart = len(a) <= 1 or (
         a.strides[0] >= a.shape[1] * a.itemsize and not a.strides[0] % a.itemsize

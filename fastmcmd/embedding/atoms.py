@@ -34,7 +34,7 @@ _ROWS = 128  # rows of a block of a symmetric matrix: few enough for the upper h
 def atom_count(outputs: Outputs, kernel: Kernel) -> int | None:
     """Return the number of atoms of all rows, or None if inner products have no closed forms."""
     if isinstance(outputs, DrawnOutputs):
-        return len(outputs.flat)
+        return outputs.count
     first = outputs.prediction.take(np.zeros(1, dtype=np.intp))
     parts = first.gaussian_parts()
     if parts is None or closed_form_rows(first, kernel, first) is None:

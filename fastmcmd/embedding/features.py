@@ -278,20 +278,23 @@ def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp
     """Return the distinct outputs (u, k) of all parts, and the positions of each part's rows in them."""
     from fastmcmd.embedding.design import distinct_rows
 
-    all_outputs = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+    all_outputs = np.concatenate(parts, dtype=np.float64)
     if all_outputs.shape[1] == 1:
-        values, where = _distinct_numbers(all_outputs[:, 0])
+        values, where = _distinct_numbers(all_outputs.reshape(-1))
     else:
         first, group = distinct_rows(all_outputs)
         values, where = all_outputs[first], np.arange(len(all_outputs)) if group is None else group
-    ends = list(itertools.accumulate((len(part) for part in parts), initial=0))
-    return values, [where[start:end] for start, end in itertools.pairwise(ends)]
+    places, start = [], 0
+    for part in parts:
+        places.append(where[start : start + len(part)])
+        start += len(part)
+    return values, places
 
 
 def _distinct_numbers(numbers: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return the distinct numbers (u, 1), ascending, and the place of each of ``numbers`` in them."""
     order = numbers.argsort()  # equal numbers need no order
-    ascending, where = numbers[order], np.empty(len(numbers), dtype=np.intp)
+    ascending, where = numbers.take(order), np.empty(len(numbers), dtype=np.intp)
     differs = ascending[1:] != ascending[:-1]
     if differs.all():
         where[order] = np.arange(len(numbers))

@@ -33,6 +33,11 @@ class DrawnOutputs:
         return self.values.reshape(-1, self.values.shape[2])
 
     @property
+    def count(self) -> int:
+        """Number of all outputs, N * l."""
+        return self.values.shape[0] * self.values.shape[1]
+
+    @property
     def share(self) -> NDArray[np.float64]:
         """Weight (N * l,) of each output within its row."""
         n, draws, _ = self.values.shape

@@ -98,7 +98,7 @@ def scaled_inputs(
     scales, inner = split_scales(kernel) if isinstance(kernel, Kernel) else (None, kernel)
     if scales is None:
         return kernel, options, tuple(arrays.values())
-    scaled = Scaled(inner, scales)
+    scaled = kernel if isinstance(kernel, Scaled) else Scaled(inner, scales)
     scaled_arrays: dict[int, HostArray | Rows] = {}
     for name, array in arrays.items():
         if id(array) not in scaled_arrays:

@@ -12,8 +12,7 @@ adds ``unit ||c||_1^2`` to the square.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -25,7 +24,7 @@ from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd.backends.tall_skinny import roots_of_forms, row_squares
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -49,6 +48,7 @@ from fastmcmd.solvers import (
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
 from fastmcmd.solvers.costs import LEAST_CG
+from fastmcmd.solvers.factor_file import LeavingAtInterrupt
 from fastmcmd.solvers.protocol import Cost, Solver
 
 __all__ = ["MATRIX_SHARE", "DenseFit", "distinct_samples"]
@@ -174,7 +174,8 @@ class DenseFit:
         largest = largest_diagonal(self.y_kernel, self.outputs)
         unit = self._unit(largest)
         # Squares of coefficients and residuals underflow at points far from all inputs.
-        lam = min(sample.lam for sample in self.samples)
+        nature, model = self.samples
+        lam = min(nature.lam, model.lam)
         underflow = _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0
@@ -185,7 +186,9 @@ class DenseFit:
             self._resume(saved_state)
             kinds.update(saved_state.kinds)
             progress.stage(f"resumed from a checkpoint after {start_point:,} points")
-        with self._saving_in(None if keep is None else keep.checkpoint):
+        # Saves factors; an evaluation without checkpoint recomputes them.
+        self._checkpoint = None if keep is None else keep.checkpoint
+        try:
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
                 points = grid if step >= len(grid) else grid[rows]
@@ -194,38 +197,26 @@ class DenseFit:
                     block.add(solver.solve(self._problem(index, points, largest), progress))
                 coefficients, atoms = block.coefficients()
                 kinds |= block.kinds
-                square = self._quadratic_forms(coefficients, atoms)
-                size = np.abs(coefficients).sum(axis=0)
-                slack = unit * size**2 + underflow * (size > 0)
-                low = np.sqrt(np.maximum(square - slack, 0.0))
-                np.maximum(square, 0.0, out=square)
-                high, value = np.sqrt(square + slack), np.sqrt(square)
-                values[rows] = value
-                errors[rows] = block.error + np.maximum(value - low, high - value)
+                forms = self._quadratic_forms(coefficients, atoms)
+                values[rows], rounding = roots_of_forms(coefficients, forms, unit, underflow)
+                errors[rows] = block.error + rounding
                 if keep is not None:
                     stop = min(len(grid), rows.stop)
                     last = stop == len(grid)  # the factors are freed next
                     state = partial(self._state, step, values[:stop], errors[:stop], kinds)
                     keep.save(state, force=last)
+        except KeyboardInterrupt:
+            self.leave()
+            raise
+        finally:
+            if keep is not None:
+                self.close()
+            self._checkpoint = None
         if self.node_error is not None:
             kinds.add("sampled")
             scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
             errors += self.node_error * scale / 2
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
-
-    @contextmanager
-    def _saving_in(self, checkpoint: Checkpoint | None) -> Iterator[None]:
-        """Save factors in ``checkpoint``; an evaluation without it recomputes them."""
-        self._checkpoint = checkpoint
-        try:
-            yield
-        except KeyboardInterrupt:
-            self._leave()
-            raise
-        finally:
-            if checkpoint is not None:
-                self.close()
-            self._checkpoint = None
 
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
@@ -298,7 +289,7 @@ class DenseFit:
             direct.close()
         self._direct.clear()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Release all factors; files that a checkpoint lists stay for a later run."""
         for direct in self._direct:
             direct.leave()
@@ -339,7 +330,8 @@ class DenseFit:
     @cached_property
     def _bytes_per_point(self) -> int:
         """The bytes for each point: coefficients, right-hand sides and their residuals."""
-        n = max(len(sample.design) for sample in self.samples)
+        nature, model = self.samples
+        n = max(len(nature.design), len(model.design))
         return 8 * (12 * n + 4 * len(self.outputs))
 
     @cached_property
@@ -395,7 +387,7 @@ class DenseFit:
     def _problem(self, index: int, grid: HostArray | Rows, largest: float) -> LinearProblem:
         """Return the systems of a sample at some points; ``largest`` is the largest k_Y."""
         sample = self.systems[index]
-        goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * float(np.sqrt(largest / sample.lam)))
+        goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * math.sqrt(largest / sample.lam))
         system = System(self._operators[index].columns(grid), sample.shift)
         budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1]
         return LinearProblem(
@@ -414,18 +406,6 @@ class DenseFit:
             stages = stages_of(self._checkpoint, f"dense {index}")
             self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
         return self._direct[index]
-
-    @contextmanager
-    def released_on_error(self) -> Iterator[None]:
-        """Release all factors, also those of the other side, if an error ends the block."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self._leave()
-            raise
-        except BaseException:
-            self.close()
-            raise
 
     def account(self, solved: Solved, points: int) -> None:
         """Record a solve of a block of points: by iterations, or with a factor."""
@@ -463,7 +443,7 @@ class _Factored:
         direct = self.form.direct_solver(self.index)
         operator = direct.operator
         before = operator.passes
-        with self.form.released_on_error():
+        with LeavingAtInterrupt(self.form):  # factors of the other side are released, too
             solutions = direct.solve(problem.systems, problem.goal, progress, keep=True)
         return Solved(solutions, operator, self.name, 0, passes=operator.passes - before)
 
@@ -490,7 +470,7 @@ class _Block:
         self._form.account(solved, len(solution.value[0]))
         residual = solution.certificate.residual
         self._values.append(solution.value)
-        self._errors.append(float(np.sqrt(self._largest / sample.lam) * residual))
+        self._errors.append(math.sqrt(self._largest / sample.lam) * residual)
         self.kinds.add(solution.certificate.kind)
 
     @property

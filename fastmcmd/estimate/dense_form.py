@@ -12,7 +12,7 @@ from fastmcmd.embedding.design import Design
 from fastmcmd.embedding.exponential_sums import split_delta
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.quadrature import refined_nodes
-from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
+from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
@@ -20,6 +20,7 @@ from fastmcmd.estimate.dense import MATRIX_SHARE, DenseFit, distinct_samples
 from fastmcmd.estimate.outputs import (
     MOST_PAIRS,
     MOST_RANK,
+    any_predicted,
     is_atomless,
     pairs_in_closed_form,
     sums_exponentials,
@@ -58,8 +59,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         )
         atoms, node_error = _by_nodes(samples, atomless, task)
     values, where = pooled(atoms[0].flat, atoms[1].flat)
-    predicted = any(isinstance(side.outputs, PredictedOutputs) for side in samples)
-    if predicted and _pairs(len(values), samples, task) * len(task.grid) > MOST_PAIRS:
+    if any_predicted(samples) and _pairs(len(values), samples, task) * len(task.grid) > MOST_PAIRS:
         raise NumericalError(
             f"draws=None: {y_kernel!r} has no low rank over the predicted distributions (more than "
             f"{MOST_RANK} features), and sums over all pairs of their {len(values):,} "

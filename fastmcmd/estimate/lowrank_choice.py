@@ -143,7 +143,7 @@ def low_rank_groups(
         The landmarks that the options require do not fit in ``memory_limit``.
     """
     options, dim = task.options, nature.x.shape[1]
-    n = max(len(side) for side in (nature, *models))
+    n = max(map(len, (nature, *models)))
     if isinstance(options.landmarks, np.ndarray) and options.landmarks.shape[1] != dim:
         raise ValueError(
             f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
@@ -179,4 +179,4 @@ def _scalar(side: Sample) -> bool:
 def _candidate_count(side: Sample) -> int:
     """Return the largest number of outputs of a side from which the low-rank form chooses features."""
     outputs = side.all_outputs
-    return min(len(outputs.flat), POOL) if isinstance(outputs, DrawnOutputs) else POOL
+    return min(outputs.count, POOL) if isinstance(outputs, DrawnOutputs) else POOL

@@ -90,8 +90,8 @@ def _distinct_outputs(side: Sample) -> int:
     outputs = side.all_outputs
     if not isinstance(outputs, DrawnOutputs):
         return 1
-    some = outputs.flat[_spread(len(outputs.flat), _GLANCED)]
-    return _distinct(np.asarray(some, dtype=np.float64), len(outputs.flat))
+    some = outputs.flat[_spread(outputs.count, _GLANCED)]
+    return _distinct(np.asarray(some, dtype=np.float64), outputs.count)
 
 
 def _distinct(some: NDArray[np.float64], n: int) -> int:
@@ -108,9 +108,7 @@ def _rank(sides: tuple[Sample, Sample], task: Task) -> int | None:
     for side in sides:
         outputs = side.all_outputs
         if isinstance(outputs, DrawnOutputs):
-            values = np.asarray(
-                outputs.flat[_spread(len(outputs.flat), _OUTPUTS)], dtype=np.float64
-            )
+            values = np.asarray(outputs.flat[_spread(outputs.count, _OUTPUTS)], dtype=np.float64)
             parts.append((values, np.ones(len(values))))
         else:
             some = outputs.take(_spread(len(outputs.prediction), _PREDICTED))

@@ -38,6 +38,7 @@ __all__ = [
     "MOST_PAIRS",
     "MOST_RANK",
     "MeanFeatures",
+    "any_predicted",
     "better_dense",
     "expected_outputs",
     "is_atomless",
@@ -145,7 +146,7 @@ def _by_pivots(
         return None
     if in_closed_form and _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
-    if best is None and not in_closed_form and not _any_predicted(sides):
+    if best is None and not in_closed_form and not any_predicted(sides):
         return None
     return best.result() if best is not None else _relaxed(pool, eps, most, sides, task)
 
@@ -369,7 +370,7 @@ def _means(
 
 def pairs_in_closed_form(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether all inner products of embeddings have closed forms, so that the dense form is exact."""
-    return _any_predicted(sides) and None not in [task.atom_count(side.outputs) for side in sides]
+    return any_predicted(sides) and None not in [task.atom_count(side.outputs) for side in sides]
 
 
 def is_atomless(outputs: Outputs) -> bool:
@@ -412,7 +413,7 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
         or task.y_backend.on_device
     ):
         return False
-    predicted = _any_predicted(sides)
+    predicted = any_predicted(sides)
     n = max(map(len, sides))
     features = _PREDICTED_FEATURES + _PREDICTED_ROW * n if predicted else _DRAWN_FEATURES
     entry = entry_cost(task.y_kernel, _columns(sides[0]), task.y_backend.name)
@@ -435,8 +436,12 @@ def _columns(side: Sample) -> int:
     )
 
 
-def _any_predicted(sides: tuple[Sample, Sample]) -> bool:
-    return not all(isinstance(side.outputs, DrawnOutputs) for side in sides)
+def any_predicted(sides: tuple[Sample, Sample]) -> bool:
+    """Tell whether a side has predicted distributions, not draws."""
+    nature, model = sides
+    return not (
+        isinstance(nature.outputs, DrawnOutputs) and isinstance(model.outputs, DrawnOutputs)
+    )
 
 
 def _pairs(sides: tuple[Sample, Sample]) -> float:
@@ -448,7 +453,7 @@ def expected_outputs(side: Sample) -> int:
     outputs = side.all_outputs
     if are_many(outputs):
         return MOST_CANDIDATES
-    return len(outputs.flat) if isinstance(outputs, DrawnOutputs) else _CANDIDATES
+    return outputs.count if isinstance(outputs, DrawnOutputs) else _CANDIDATES
 
 
 def _pivot_pool(side: Sample) -> tuple[Array, Array | None]:
@@ -467,6 +472,6 @@ def _affordable_rank(
     If predicted distributions have no inner products in closed form, the dense form sums over all pairs of
     their nodes, and is never cheaper.
     """
-    if _any_predicted(sides) and not in_closed_form:
+    if any_predicted(sides) and not in_closed_form:
         return min(outputs, _MOST_PREDICTED)
     return min(outputs, max(_LEAST_RANK, min(n // 4, 2 * len(task.grid), MOST_RANK)))

@@ -165,7 +165,10 @@ def _predicted_outputs(
 
 def _prepared_outputs(kernel: Kernel | None, outputs: Outputs) -> Outputs:
     """Return draws in the form that the output kernel needs; distributions unchanged."""
-    if isinstance(outputs, DrawnOutputs):
-        (flat,) = prepared_inputs(kernel, prediction=outputs.flat)
-        return DrawnOutputs(flat.reshape(outputs.values.shape), outputs.weights)
-    return outputs
+    if not isinstance(outputs, DrawnOutputs):
+        return outputs
+    flat = outputs.flat
+    (values,) = prepared_inputs(kernel, prediction=flat)
+    if values is flat:
+        return outputs
+    return DrawnOutputs(values.reshape(outputs.values.shape), outputs.weights)

@@ -271,15 +271,15 @@ class GramOperator:
 
     def rounding(self, dtype: DType, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the error of an entry of K(grid, x) as computed in ``dtype``."""
-        kind = tile_dtype(self.kernel, dtype, self.x, self.x if grid is None else grid)
-        unit = self.backend.unit(kind, self.dim)
-        norm2 = self.max_norm2
-        with shared_row_statistics():
-            largest = self.largest(grid)
-            if grid is not None and grid is not self.x:
-                norm2 = max(norm2, largest_norm2(grid, self.offset))
-        direct = self.backend.direct_distances(self.dim, self.kernel)
-        return self.kernel.rounding(unit, self.dim, norm2, direct, largest)
+        points = self.x if grid is None else grid
+        kind = tile_dtype(self.kernel, dtype, self.x, points)
+        norm2, largest, dim = self.max_norm2, self._largest, self.dim
+        if points is not self.x:
+            with shared_row_statistics():
+                largest = self.largest(points)
+                norm2 = max(norm2, largest_norm2(points, self.offset))
+        direct = self.backend.direct_distances(dim, self.kernel)
+        return self.kernel.rounding(self.backend.unit(kind, dim), dim, norm2, direct, largest)
 
     def largest(self, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -45,21 +45,21 @@ class _RowStatistics:
 
     diagonals: list[tuple[Kernel, Floats]] = field(default_factory=list)
     mean: Floats | None = None
-    # By offset:
-    squares: list[tuple[Floats | None, Floats]] = field(default_factory=list)
-    norms: list[tuple[Floats | None, float]] = field(default_factory=list)
+    # By offset: the squared norms, unless they are too many to stay, and the largest.
+    norms: list[tuple[Floats | None, Floats | None, float]] = field(default_factory=list)
 
 
 _Statistics = dict[int, tuple[Any, _RowStatistics]]
 _STATISTICS: ContextVar[_Statistics | None] = ContextVar("_STATISTICS", default=None)
 
 
-@contextmanager
-def shared_row_statistics() -> Iterator[None]:
+def shared_row_statistics() -> AbstractContextManager[None]:
     """Cache statistics until the end of the outermost block; rows must not change within it."""
-    if _STATISTICS.get() is not None:
-        yield
-        return
+    return _sharing() if _STATISTICS.get() is None else nullcontext()
+
+
+@contextmanager
+def _sharing() -> Iterator[None]:
     before = _STATISTICS.set({})
     try:
         yield
@@ -109,6 +109,9 @@ def check_finite(kernel: Kernel, largest: float, norm2: float = 0.0, name: str =
 
 def check_sizes(kernel: Kernel, **arrays: HostArray | Rows) -> None:
     """Raise NumericalError if ``k(x, x)`` overflows in one of the arrays; the message names the array."""
+    if kernel.translation_invariant:  # the same for all rows
+        check_finite(kernel, kernel.at_zero, name=next(iter(arrays)))
+        return
     checked_arrays: list[object] = []
     for name, rows in arrays.items():
         if isinstance(rows, np.ndarray) and not any(rows is one for one in checked_arrays):
@@ -138,30 +141,38 @@ def offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats |
 def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     """Return the largest ``|x_i - offset|^2``, summed in float64."""
     statistics = _of(x)
-    for stored_offset, value in statistics.norms:
+    for stored_offset, _, largest in statistics.norms:
         if stored_offset is offset:
-            return value
-    if isinstance(x, np.ndarray):
-        return float(squared_norms(x, offset).max())
+            return largest
+    if not isinstance(x, Rows):
+        return _norms(x, offset, statistics)[1]
     # Rows on disk may be too many for an array of their norms.
-    value = float(np.max([row_squares(block, offset).max() for _, block in _blocks(x)]))
-    statistics.norms.append((offset, value))
-    return value
+    largest = float(np.max([row_squares(block, offset).max() for _, block in _blocks(x)]))
+    statistics.norms.append((offset, None, largest))
+    return largest
 
 
 def squared_norms(x: HostArray | Rows, offset: Floats | None) -> Floats:
     """Return ``|x_i - offset|^2`` (n,), summed in float64."""
     statistics = _of(x)
-    for stored_offset, squares in statistics.squares:
-        if stored_offset is offset:
+    for stored_offset, squares, _ in statistics.norms:
+        if stored_offset is offset and squares is not None:
             return squares
-    parts = [row_squares(block, offset) for _, block in _blocks(x)]
-    squares = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return _norms(x, offset, statistics)[0]
+
+
+def _norms(
+    x: HostArray | Rows, offset: Floats | None, statistics: _RowStatistics
+) -> tuple[Floats, float]:
+    """Return ``|x_i - offset|^2`` (n,) and the largest of them, and add both to the statistics."""
+    if isinstance(x, Rows):
+        squares = np.concatenate([row_squares(block, offset) for _, block in _blocks(x)])
+    else:
+        squares = row_squares(x, offset)
     squares.flags.writeable = False  # it is shared
-    statistics.squares.append((offset, squares))
-    # The largest comes for free while the squares are in the cache.
-    statistics.norms.append((offset, float(squares.max())))
-    return squares
+    largest = float(squares.max())  # for free while the squares are in the cache
+    statistics.norms.append((offset, squares, largest))
+    return squares, largest
 
 
 def rows_are_finite(x: HostArray) -> bool:

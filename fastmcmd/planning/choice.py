@@ -84,10 +84,9 @@ def settled(
     columns : int
         Features of the output kernel.
     """
-    compiled = all(kernel.compiled for kernel in kernels)
-    if options.backend != "auto" or options.checkpoint is not None or not compiled:
+    if options.backend != "auto" or options.checkpoint is not None or not _has_cupy():
         return options
-    if not _has_cupy():
+    if not all(kernel.compiled for kernel in kernels):
         return options
     kernel, (n, dim) = kernels[0], x.shape
     condition = float(np.max(kernel.diagonal(x[:1]))) / lam

@@ -26,7 +26,7 @@ from fastmcmd.solvers import certify
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 from fastmcmd.solvers.block_layout import least_memory, whole_factor_fits
 from fastmcmd.solvers.costs import cholesky_cost, factor_work
-from fastmcmd.solvers.factor_file import FactorStage, leaving_at_interrupt
+from fastmcmd.solvers.factor_file import FactorStage, LeavingAtInterrupt
 from fastmcmd.solvers.out_of_core import OutOfCoreCholesky
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 
@@ -294,7 +294,7 @@ class DirectSolver:
             ``cache_dir``, or the folder of the checkpoint, is full, or cannot be written or read.
         """
         solutions = []
-        with leaving_at_interrupt(self):
+        with LeavingAtInterrupt(self):
             for index, system in enumerate(systems):
                 stage = None if keep else self._stage(f"solution {index}")
                 solution = None if stage is None else self._loaded(stage, system)

@@ -12,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,7 +24,7 @@ from fastmcmd.checkpoint import Stage
 from fastmcmd.io.temporary import is_ours, open_ours, remove_stale, tag_of
 from fastmcmd.solvers.scratch import FileName, ScratchFile
 
-__all__ = ["FactorFile", "FactorStage", "leaving_at_interrupt"]
+__all__ = ["FactorFile", "FactorStage", "LeavingAtInterrupt"]
 
 _SUFFIX = "factor"
 _MARK = 16  # random numbers below 256: two files of the same name do not share them by chance
@@ -216,14 +214,15 @@ class _Owner(Protocol):
     def close(self) -> None: ...
 
 
-@contextmanager
-def leaving_at_interrupt(owner: _Owner) -> Iterator[None]:
-    """Leave the files of ``owner`` in place at Ctrl-C, and remove them after any other error."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        owner.leave()
-        raise
-    except BaseException:
-        owner.close()
-        raise
+class LeavingAtInterrupt:
+    """A context that leaves the files of ``owner`` in place at Ctrl-C; other errors remove them."""
+
+    def __init__(self, owner: _Owner) -> None:
+        self._owner = owner
+
+    def __enter__(self) -> None:
+        """Do nothing: files appear later."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            (self._owner.leave if issubclass(kind, KeyboardInterrupt) else self._owner.close)()

@@ -26,7 +26,7 @@ from fastmcmd.backends.base import Array, NotPositiveDefiniteError
 from fastmcmd.checkpoint import fingerprint_of
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.block_layout import BlockColumn, choose_layout
-from fastmcmd.solvers.factor_file import FactorFile, FactorStage, leaving_at_interrupt
+from fastmcmd.solvers.factor_file import FactorFile, FactorStage, LeavingAtInterrupt
 
 __all__ = ["OutOfCoreCholesky"]
 
@@ -122,7 +122,7 @@ class OutOfCoreCholesky:
         starts = [group[0].start for group in groups]
         of = fingerprint_of(shift, str(self._dtype), self._layout.width, "strips", str(starts))
         self._file = FactorFile(directory, size, self._dtype, of, stage)
-        with leaving_at_interrupt(self):
+        with LeavingAtInterrupt(self):
             self._factor(shift, groups, _Report(progress or Progress(False, 1.0), self._layout.n))
 
     def _factor(

@@ -12,6 +12,7 @@ from fastmcmd.backends.tall_skinny import (
     beside,
     inner,
     residual,
+    roots_of_forms,
     row_squares,
     scaled,
     spread,
@@ -173,3 +174,37 @@ def test_squares_of_rows(n, d, layout, dtype, threads):
             np.testing.assert_allclose(row_squares(x, shift), expected, rtol=1e-14)
     finally:
         fm.set_num_threads(None)
+
+
+@pytest.mark.parametrize(("outputs", "points"), [(1, 1), (3, 7), (300, 40)])
+@pytest.mark.parametrize("unit", [0.0, 1e-16, 1e-3])
+def test_roots_of_forms(outputs, points, unit):
+    rng = np.random.default_rng(0)
+    coefficients = rng.normal(size=(outputs, points)) * 10.0 ** rng.uniform(-9, 1, points)
+    coefficients[:, -1] = 0.0
+    forms = rng.normal(size=points) * 10.0 ** rng.uniform(-20, 2, points)
+    forms[-1] = 0.0
+    roots, errors = roots_of_forms(coefficients, forms, unit, 1e-300)
+    np.testing.assert_array_equal(roots, np.sqrt(np.maximum(forms, 0.0)))
+    size = np.abs(coefficients).sum(axis=0)
+    slack = unit * size**2 + np.where(size > 0, 1e-300, 0.0)
+    low = np.sqrt(np.maximum(forms - slack, 0.0))
+    high = np.sqrt(np.maximum(forms, 0.0) + slack)
+    np.testing.assert_allclose(errors, np.maximum(roots - low, high - roots), rtol=1e-6, atol=1e-15)
+    assert errors[-1] == 0.0
+    # Every exact form within the slack has its root within the error.
+    share = rng.uniform(-1, 1, (20, points))
+    exact = np.sqrt(np.maximum(forms + share * slack, 0.0))
+    assert (np.abs(exact - roots) <= errors * (1 + 1e-12) + 1e-15 * (1 + roots)).all()
+
+
+def test_roots_of_forms_that_are_not_finite():
+    roots, errors = roots_of_forms(np.ones((2, 3)), np.array([np.nan, np.inf, 1.0]), 1e-16, 0.0)
+    assert np.isnan(roots[0])
+    assert np.isnan(errors[0])
+    assert roots[1] == np.inf
+    assert np.isnan(errors[1])
+    assert roots[2] == 1.0
+    errors = roots_of_forms(np.array([[np.inf, np.nan]]), np.ones(2), 1e-16, 0.0)[1]
+    assert errors[0] == np.inf
+    assert np.isnan(errors[1])

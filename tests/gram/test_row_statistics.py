@@ -43,9 +43,12 @@ def make(request, tmp_path, monkeypatch):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Record the passes."""
-    passes, blocks = [], row_statistics._blocks
+    """Record the passes: over blocks of rows, or for norms over all rows in memory at once."""
+    passes, blocks, norms = [], row_statistics._blocks, row_statistics.row_squares
     monkeypatch.setattr(row_statistics, "_blocks", lambda x: passes.append(x) or blocks(x))
+    monkeypatch.setattr(
+        row_statistics, "row_squares", lambda x, offset: passes.append(x) or norms(x, offset)
+    )
     return passes
 
 

@@ -253,6 +253,8 @@ def _check_second_class(p: HostArray, labels: HostArray, name: str) -> None:
     """Raise an error for probabilities (n,) of the second of two classes, with labels 0 and 1."""
     if labels.size != len(p) or labels.dtype.kind not in "iubf":
         return
+    if labels.item(0) not in (0, 1):  # the first outcome decides for nearly all arrays
+        return
     if not ((p >= 0).all() and (p <= 1).all()) or (p == np.floor(p)).all() or (p == p[0]).all():
         return
     if not ((labels == 0) | (labels == 1)).all() or (labels == labels.flat[0]).all():
@@ -273,8 +275,6 @@ def _is_simplex(rows: HostArray) -> bool:
 
 def check_order(y: ArrayLike, order: str = "(y, prediction)") -> None:
     """Raise an error if a prediction was passed in place of the outcomes."""
-    from fastmcmd.predictive.base import Predictive
-
     pair = isinstance(y, tuple) and len(y) == 2 and any(np.ndim(part) for part in y)
     if pair or isinstance(y, Predictive):
         description = (

@@ -16,6 +16,7 @@ _ABSURD_Z = 50.0  # error in standard deviations that no model makes in nearly a
 _NEARLY_ALL = 0.98  # share of the rows
 _NEARER = 3.0  # multiple of the scatter of outcomes that errors exceed
 _SOME_ROWS = 64  # rows whose moments are computed first
+_SAMUELSON = 2000  # draws up to which none is `_ABSURD_Z` standard deviations from their mean
 
 
 def far_outcomes(y: Array, prediction: Predictive) -> list[str]:
@@ -53,7 +54,22 @@ def far_outcomes(y: Array, prediction: Predictive) -> list[str]:
 
 
 def _share_of_far(y: Array, prediction: Predictive) -> float:
+    """Return the share of outcomes far from their predictions; 0 if a few lie between their draws."""
+    if isinstance(prediction, Draws) and _some_between(y, prediction.array):
+        return 0.0
     mean, std = np.asarray(prediction.mean), np.asarray(prediction.std)
     with np.errstate(all="ignore"):
         far = np.abs(y - mean) > _ABSURD_Z * std
     return float(far.mean()) if (std > 0).all() else 0.0
+
+
+def _some_between(y: Array, draws: Array) -> bool:
+    """Tell whether too many outcomes lie between their draws (n, m) for nearly all to be far from them.
+
+    No number between m numbers is further than ``sqrt(m - 1)`` standard deviations from their mean
+    (Samuelson's inequality).
+    """
+    if draws.shape[1] > _SAMUELSON:
+        return False
+    between = (draws.min(axis=1) <= y) & (y <= draws.max(axis=1))
+    return float(between.mean()) > 1 - _NEARLY_ALL
