@@ -92,6 +92,11 @@ class GramOperator:
         """Number of rows that costs are counted for: its own, unless it represents more rows (a plan)."""
         return len(self)
 
+    @property
+    def rounding_share(self) -> float:
+        """Factor of measured rounding: 1, unless the operator represents more rows (a plan)."""
+        return 1.0
+
     def random_rows(
         self, count: int, rng: np.random.Generator
     ) -> tuple[HostArray, NDArray[np.intp]]:

@@ -17,7 +17,7 @@ from fastmcmd.planning.exact import exact_budget, exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import DEVICE_ROWS
-from fastmcmd.planning.subsample import Y_KERNEL, Subsample
+from fastmcmd.planning.subsample import Outcomes, Subsample
 from fastmcmd.rows import Rows
 
 __all__ = ["FEATURES", "ROWS", "answer", "subsample_of"]
@@ -26,23 +26,37 @@ FEATURES = 30  # approximate number of features of a scalar output under an RBF 
 ROWS = 4000  # rows that decisions are based on
 
 
-def subsample_of(x: HostArray | Rows, backend: str) -> Subsample:
-    """Return randomly drawn rows that represent ``x``, for work on a backend."""
-    some = _sample_rows(x, DEVICE_ROWS if backend == "cupy" else ROWS)
+def subsample_of(
+    x: HostArray | Rows, backend: str, outcomes: Outcomes | None = None
+) -> Subsample:
+    """Return randomly drawn rows that represent ``x``, with their ``outcomes``, for work on a backend."""
+    count = DEVICE_ROWS if backend == "cupy" else ROWS
+    some, theirs = _sample(x, outcomes, count)
     if isinstance(x, Rows):  # not collapsed
         on_device = backend == "cupy" and x.on_device is not None
-        return Subsample(len(x), some, 0 if on_device else int(x.nbytes), on_device)
+        return Subsample(
+            len(x), some, 0 if on_device else int(x.nbytes), on_device, outcomes=theirs
+        )
     if distinct_rows(some)[1] is None:
-        return Subsample(len(x), some)
-    rows = x[distinct_rows(x)[0]]
-    return Subsample(len(x), some, distinct=Subsample(len(rows), _sample_rows(rows, len(some))))
+        return Subsample(len(x), some, outcomes=theirs)
+    first = distinct_rows(x)[0]
+    if outcomes is not None:
+        outcomes = replace(outcomes, y=outcomes.y[first])
+    rows, their_outcomes = _sample(x[first], outcomes, count)
+    distinct = Subsample(len(first), rows, outcomes=their_outcomes)
+    return Subsample(len(x), some, distinct=distinct, outcomes=theirs)
 
 
-def _sample_rows(x: HostArray | Rows, count: int) -> HostArray:
-    """Return rows in random order."""
+def _sample(
+    x: HostArray | Rows, outcomes: Outcomes | None, count: int
+) -> tuple[HostArray, Outcomes | None]:
+    """Return rows in random order, and their outcomes."""
     rng = generator(len(x), Purpose.PLAN)
     index = np.sort(rng.choice(len(x), min(len(x), count), replace=False))
-    return np.asarray(x[index])[rng.permutation(len(index))]
+    order = rng.permutation(len(index))
+    if outcomes is not None:
+        outcomes = replace(outcomes, y=outcomes.y[index[order]].astype(np.float64))
+    return np.asarray(x[index])[order], outcomes
 
 
 def answer(
@@ -100,7 +114,7 @@ def possible_plan(
     """
     some, choice = rows.some(ROWS), None
     if low_rank or options.solver != "auto":
-        choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam)
+        choice = search(some, Task(kernel, some.y_kernel, options, some.x), lam)
     if choice is not None and choice.landmarks:
         return plan_of(choice, some, backend, kernel, options, columns)
     of = rows if rows.distinct is None else rows.distinct
@@ -108,7 +122,7 @@ def possible_plan(
     if not budget.holds(*least):
         if options.solver != "auto" or not low_rank:
             return None
-        choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam, last_resort=True)
+        choice = search(some, Task(kernel, some.y_kernel, options, some.x), lam, last_resort=True)
         if choice is None or not choice.landmarks:
             return None
         choice = replace(choice, reason=f"memory_limit is too small for cg; {choice.reason}")

@@ -171,6 +171,7 @@ def sampled(
     ):
         change = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
         change -= recurred_residual[rows]
+        change *= operator.rounding_share
         off = np.einsum("ij,ij->i", change, change)
         total = float(np.sqrt(max(0.0, sample.upper(off / system.shift[rows]))))
         image_all, sums = residual(system.rhs, system.shift, value, recurred_residual)

@@ -367,7 +367,7 @@ def exact_pass(operator: GramOperator, columns: int, certificate: str, iteration
     It is 0 if a sample of the rows certifies them instead.
     """
     exact = operator.streamed_cost(columns, exact=True)
-    if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * certify.SAMPLE:
+    if operator.dtype == EXACT or certificate == "rigorous" or operator.size <= 2 * certify.SAMPLE:
         return exact
     later = _later_cost(operator, columns)
     cost = operator.streamed_cost(columns) + max(0, iterations - 1) * later
