@@ -14,14 +14,14 @@ from typing import Protocol
 from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
 
 __all__ = [
-    "FEWEST_PRODUCTS", "FRESH_SECONDS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize", "cached_pays",
-    "entry_cost", "expected_products", "prepared_bytes",
+    "FEWEST_PRODUCTS", "FRESH_SECONDS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize",
+    "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # cost of the exponential or power of an entry
 READ_COST = 45.0  # cost of reading a float32 entry of a stored lower triangle from memory
-# Seconds per byte of memory that is used for the first time, beyond those of a page that the system clears: on
-# virtual machines the host may have to find the page. Of gigabytes, this took 0.1 to 1.4 s each.
+# Seconds per byte that is used for the first time, beyond the time in which the system clears it: on a
+# virtual machine the host may have to find the page. This took 0 to 1.3 s per gigabyte.
 FRESH_SECONDS = 5e-10
 FEWEST_PRODUCTS = 4.0  # products of CG at the default regulariser
 USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # error of a usual run, and share of products per further digit

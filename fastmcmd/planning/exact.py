@@ -282,6 +282,6 @@ class _Run:
         return self._feature_seconds + seconds_of(work, runs=1) * rows.n / len(rows)
 
 
-def _columns_ratio(operator: GramOperator, columns: int, made: int) -> float:
-    """Return the cost of products with all columns, relative to that with as many as were ``made``."""
-    return operator.streamed_cost(columns) / operator.streamed_cost(made)
+def _columns_ratio(operator: GramOperator, columns: int, fewer: int) -> float:
+    """Return the cost of products with all columns, relative to that with some."""
+    return operator.streamed_cost(columns) / operator.streamed_cost(fewer)

@@ -28,7 +28,7 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.subsample import EPS, MOST_FEATURES, Outcomes, Subsample
+from fastmcmd.planning.subsample import EPS, MOST_FEATURES, ObservedOutputs, Subsample
 
 __all__ = ["plan"]
 
@@ -130,16 +130,16 @@ def plan(
 
 @dataclass(frozen=True, eq=False)
 class _OfOutputs:
-    """What follows from observed outputs: the input kernel, and the outputs if their kernel has low rank."""
+    """The input kernel chosen with observed outputs, and the outputs if their kernel has low rank."""
 
     x_kernel: Kernel
-    outcomes: Outcomes | None
+    outcomes: ObservedOutputs | None
 
 
 def _features(
     features: int | None, rows: Any, x_kernel: Any, y: Any, y_kernel: Any
 ) -> tuple[int, str, _OfOutputs | None]:
-    """Return the number of features of the output kernel, a sentence on its origin, and what ``y`` gives."""
+    """Return the number of features of the output kernel, its origin, and what else ``y`` gives."""
     if features is not None:
         return check_count(features, "features"), "", None
     if y is None:
@@ -159,7 +159,7 @@ def _features(
         return MOST_FEATURES, reason, _OfOutputs(of_inputs, None)
     rank = factored[0].rank
     reason = f"{rank} features of outputs, from y"
-    return rank, reason, _OfOutputs(of_inputs, Outcomes(outputs, kernel))
+    return rank, reason, _OfOutputs(of_inputs, ObservedOutputs(outputs, kernel))
 
 
 def _is_shape(x: object) -> TypeGuard[tuple[int, int]]:

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, DType, HostArray
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
+from fastmcmd.embedding.design import distinct_rows
 from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
@@ -25,7 +27,10 @@ from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import LinearProblem
 
-__all__ = ["EPS", "MOST_FEATURES", "Outcomes", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
+__all__ = [
+    "EPS", "MOST_FEATURES", "ObservedOutputs", "Subsample", "SubsampleOperator", "SubsampleProblem",
+    "WholeOperator",
+]  # fmt: skip
 
 # The default kernel on outputs that scatter as below.
 _Y_KERNEL = 0.5 * RBF(0.5) + 0.5 * RBF(1.0)
@@ -33,11 +38,13 @@ EPS = 1e-13  # residual of output features: near rounding, as for small toleranc
 MOST_FEATURES = 1000  # of outputs
 # Standard deviation of made-up outputs around their mean; factor of the mean in the model.
 _SCATTER, _WRONG = 0.7, 0.8
+_FARTHEST = 100  # rows far from all others
+_MOST_NUMBERS, _BLOCK = 20_000_000, 1 << 20  # numbers that are read for them, in all and at a time
 _FITTED, _RIDGE = 1000, 0.1  # rows of a linear fit; its ridge, relative to the mean eigenvalue
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class ObservedOutputs:
     """Observed outputs (n, k), and their kernel, which has low rank on them."""
 
     y: HostArray
@@ -58,18 +65,18 @@ class Subsample:
         Bytes of all rows if they are on disk, else 0.
     on_device : bool
         Whether the rows are on the device that processes them.
-    distinct : Subsample or None
-        The distinct rows, if rows repeat: CG and Cholesky use these.
-    outcomes : Outcomes or None
+    outcomes : ObservedOutputs or None
         Outputs at these rows; None makes some up.
+    all_rows : ndarray (n, d) or None
+        All rows, if they are in memory.
     """
 
     n: int
     x: HostArray
     read_bytes: int = 0
     on_device: bool = False
-    distinct: Subsample | None = None
-    outcomes: Outcomes | None = None
+    outcomes: ObservedOutputs | None = None
+    all_rows: HostArray | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -91,10 +98,35 @@ class Subsample:
         """Return fewer rows that represent the same n."""
         outcomes = self.outcomes
         if outcomes is not None:
-            outcomes = Outcomes(outcomes.y[:count], outcomes.kernel)
+            outcomes = ObservedOutputs(outcomes.y[:count], outcomes.kernel)
         return Subsample(
-            self.n, self.x[:count], self.read_bytes, self.on_device, outcomes=outcomes
+            self.n, self.x[:count], self.read_bytes, self.on_device, outcomes, self.all_rows
         )
+
+    @cached_property
+    def distinct(self) -> Subsample:
+        """The distinct rows, which CG and Cholesky use; the same object if no rows repeat."""
+        first, group = distinct_rows(self.x)
+        if self.all_rows is None or group is None:
+            return self
+        outcomes = self.outcomes
+        if outcomes is not None:
+            outcomes = ObservedOutputs(outcomes.y[first], outcomes.kernel)
+        n = len(distinct_rows(self.all_rows)[0])
+        return Subsample(n, self.x[first], self.read_bytes, self.on_device, outcomes)
+
+    def farthest(self) -> HostArray:
+        """Return the rows in memory that are farthest from the mean; of very many numbers, some rows."""
+        if self.all_rows is None:
+            return self.x[:0]
+        rows = self.all_rows[:: max(1, self.all_rows.size // _MOST_NUMBERS)]
+        mean, step = self.x.mean(axis=0), max(1, _BLOCK // self.dim)
+        squares = np.empty(len(rows))
+        for start in range(0, len(rows), step):
+            gaps = rows[start : start + step] - mean
+            squares[start : start + step] = np.einsum("ij,ij->i", gaps, gaps)
+        most = min(len(rows), _FARTHEST)
+        return np.asarray(rows[np.argpartition(-squares, most - 1)[:most]])
 
     @property
     def y_kernel(self) -> Kernel:
@@ -105,8 +137,8 @@ class Subsample:
         """Return outputs (m, 1, k) and a model's draws (m, 2, k); both scatter around smooth means.
 
         Two draws scatter less than one, and more than a predicted distribution. Of observed outputs, draws
-        are those of the two rows that are nearest in the direction of a linear fit: such a model is right as
-        far as that fit explains the outputs.
+        are those of the two rows that are nearest in the direction of a linear fit: as far as that fit
+        explains the outputs, such a model is right.
         """
         if self.outcomes is not None:
             y, draws = self.outcomes.y, np.empty((len(self), 2, self.outcomes.y.shape[1]))
@@ -157,7 +189,7 @@ class SubsampleOperator(GramOperator):
         Cost of the products so far if made for all rows, in float32 operations.
     seconds : float
         Wall time of the products so far, times the ratio of the pairs of all rows to those of these rows.
-        Only the host's: a device has few rows too few to be at its speed.
+        Only of the host: a device reaches its speed with more rows.
     fresh_bytes : int
         Memory that tiles of all rows use for the first time.
     """

@@ -292,13 +292,13 @@ def test_work_is_counted_for_all_rows():
 def test_a_small_problem_is_its_own_plan():
     """If the subsample holds all rows, its products are those of the problem."""
     x = inputs_of("uniform", 900, 3)
-    y, draws = (values[:, :, 0] for values in Subsample(900, x).outputs())
+    rows = Subsample(900, x)
+    y, draws = (values[:, :, 0] for values in rows.outputs())
     plan = exact_plan(
-        Subsample(900, x), get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1,
-        0.74e-6, 30,
+        rows, get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1, 0.74e-6, 30,
     )  # fmt: skip
     info = fm.cce(
-        x, y[:, 0], draws, x_kernel=fm.RBF(0.5), y_kernel=Y, solver="cg", lam=0.1
+        x, y[:, 0], draws, x_kernel=fm.RBF(0.5), y_kernel=rows.y_kernel, solver="cg", lam=0.1
     ).info
     assert abs(plan.passes - info.passes) <= 1
 
