@@ -52,7 +52,8 @@ _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other ro
 _TIMED = 2048  # rows of a pass that is timed
 # Usual ratio of the landmarks of two passes, if the first ones miss rows that are far from all others.
 _GROWTH = 1.5
-_CHECKED = 2000  # rows of a pass that shows the rounding
+_MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
+_ROUNDED_ROWS = 2000  # rows of a pass that shows the rounding
 
 
 @dataclass(frozen=True)
@@ -180,12 +181,12 @@ class _Look:
             if setting.give_up:
                 error, far = self._errors(kind)
                 # Residuals of fewer rows scatter more.
-                fewer = min(len(self._rows), _CHECKED) / self._rows.n
+                fewer = min(len(self._rows), _ROUNDED_ROWS) / self._rows.n
                 foreseen = self._error(kind) / (math.sqrt(fewer) if kind == "sampled" else 1.0)
                 if error > max(1.0, _TIMES * foreseen):
                     reason = f"rounding at {landmark_count:,} landmarks would leave more than tol"
                     return Search(0, reason=reason)
-                if far > SURE[kind]:
+                if far > SURE[kind] and self._rows.n > _MANY:
                     further = min(setting.most, math.ceil(_GROWTH * landmark_count))
                     reason = f"{reason}, {further:,} with the rows far from all others"
             return Search(landmark_count, kind, reason=reason, further=further)
@@ -280,7 +281,7 @@ class _Look:
 
     def _errors(self, kind: str) -> tuple[float, float]:
         """Return the error of a pass over these rows, relative to the goal, at them and far from them."""
-        problem, rows = self._problem, self._rows.some(_CHECKED)
+        problem, rows = self._problem, self._rows.some(_ROUNDED_ROWS)
         landmarks = self._search.kernel_features()
         setting = replace(self._setting, landmarks=landmarks.pivots, rank=None, certificate=kind)
         stream = self._stream_of(rows)

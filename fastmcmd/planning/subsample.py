@@ -23,6 +23,7 @@ from fastmcmd.embedding.design import distinct_rows
 from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
+from fastmcmd.gram.cost import FEWEST_PRODUCTS
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import LinearProblem
@@ -196,12 +197,12 @@ class SubsampleOperator(GramOperator):
 
     def __init__(
         self, rows: Subsample, reserve: Subsample, backend: Backend, kernel: Kernel, dtype: DType,
-        budget: int,
+        budget: int, products: float = FEWEST_PRODUCTS,
     ) -> None:  # fmt: skip
         self._rows, self._reserve = rows, reserve
         self.work = self.seconds = 0.0
         self.fresh_bytes = 0
-        super().__init__(backend, kernel, rows.x, dtype, budget)
+        super().__init__(backend, kernel, rows.x, dtype, budget, products)
 
     @property
     def size(self) -> int:
@@ -293,7 +294,8 @@ class SubsampleProblem(LinearProblem):
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K over the subsample, with the costs of all rows."""
         operator = SubsampleOperator(
-            self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved
-        )
+            self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved,
+            self.products,
+        )  # fmt: skip
         self.operators.append(operator)
         return operator

@@ -321,7 +321,7 @@ def _first(
             # With few rows a recomputed residual is cheap, and free of the rounding that the iterations
             # left in the recurrence. Without it the sampled bound would often miss the goal, and the exact
             # pass would follow anyway.
-            recurred = certify.replaced(operator, systems, values)
+            recurred = certify.replaced(operator, systems, values, recurred)
         iterates = certify.sampled(operator, systems, values, recurred)
         if _worst(iterates, goal) <= 1.0:
             return Iterated(iterates, iterations, True)
