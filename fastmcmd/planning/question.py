@@ -87,9 +87,11 @@ def plan(
 
     Notes
     -----
-    The solvers run on 1,500 to 4,000 of the rows, with made-up outputs, and with the costs and the memory
-    of all rows: about a second, a few seconds if many products are needed. The outputs matter little,
-    except for the sampled certificate of the low-rank form.
+    The solvers run on a twelfth of the rows, 1,500 to 4,000, with the costs and the memory of all rows; at
+    most 20,000 rows show how many landmarks are needed. The products that they make, and a pass over some
+    rows, are timed for ``seconds``. Without ``y`` outputs are made up. They matter little, except for the
+    sampled certificate of the low-rank form, and where CG just reaches ``tol`` after a product. Of stored
+    tiles ``seconds`` includes half a second per gigabyte for memory that is used for the first time.
 
     Examples
     --------

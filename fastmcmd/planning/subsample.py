@@ -41,6 +41,7 @@ MOST_FEATURES = 1000  # of outputs
 _SCATTER, _WRONG = 0.7, 0.8
 _FARTHEST = 100  # rows far from all others
 _MOST_NUMBERS, _BLOCK = 20_000_000, 1 << 20  # numbers that are read for them, in all and at a time
+_NARROW = 64  # most columns of a linear fit by normal equations
 _FITTED, _RIDGE = 1000, 0.1  # rows of a linear fit; its ridge, relative to the mean eigenvalue
 
 
@@ -141,6 +142,10 @@ class Subsample:
         are those of the two rows that are nearest in the direction of a linear fit: as far as that fit
         explains the outputs, such a model is right.
         """
+        return self._outputs
+
+    @cached_property
+    def _outputs(self) -> tuple[Array, Array]:
         if self.outcomes is not None:
             y, draws = self.outcomes.y, np.empty((len(self), 2, self.outcomes.y.shape[1]))
             order = np.argsort(self._fitted(y[:, 0]))
@@ -157,9 +162,11 @@ class Subsample:
         """Return the values (m,) of a linear fit, up to a constant."""
         some = np.asarray(self.x[:_FITTED], dtype=np.float64)
         some = some - some.mean(axis=0)
-        square, right = some.T @ some, some.T @ (y[:_FITTED] - y[:_FITTED].mean())
-        ridge = _RIDGE * max(float(np.trace(square)) / self.dim, 1e-300)
-        slope = np.linalg.solve(square + ridge * np.eye(self.dim), right)
+        slope = some.T @ (y[:_FITTED] - y[:_FITTED].mean())
+        if self.dim <= _NARROW:  # else this direction of steepest descent serves
+            square = some.T @ some
+            ridge = _RIDGE * max(float(np.trace(square)) / self.dim, 1e-300)
+            slope = np.linalg.solve(square + ridge * np.eye(self.dim), slope)
         return np.asarray(self.x @ slope, dtype=np.float64)
 
     def samples(self, lam: float) -> tuple[Sample, Sample]:
