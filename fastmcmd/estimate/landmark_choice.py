@@ -296,7 +296,7 @@ class LandmarkChoice:
         """
         complete = False
         for rank in ranks_to_try(candidates.search.rank, most, counts):
-            if not complete and self._looks_through(candidates.search.rank, counts):
+            if not complete and self._looks_through(candidates.search.rank):
                 candidates, complete = self._with_isolated(candidates, most), True
             search = candidates.search
             if complete:
@@ -333,13 +333,10 @@ class LandmarkChoice:
         error = float(predicted[asking].max()) * goal
         self._progress.report(f"{rank} landmarks: predicted error {error:.1e} (target {goal:.1e})")
 
-    def _looks_through(self, rank: int, counts: list[LandmarkCount]) -> bool:
+    def _looks_through(self, rank: int) -> bool:
         """Tell whether to look for isolated rows among all rows."""
-        return (
-            rank >= _LOOKED_THROUGH[isinstance(self._stream.x, Rows)]
-            and self._setting.landmarks != "uniform"
-            and any(count.asks("sampled", rank, last=False) for count in counts)
-        )
+        least = _LOOKED_THROUGH[isinstance(self._stream.x, Rows)]
+        return rank >= least and self._setting.landmarks != "uniform"
 
     def _with_isolated(self, candidates: CandidateProblem, most: int) -> CandidateProblem:
         """Return the candidates together with the other rows that the landmarks miss most.

@@ -14,12 +14,18 @@ from typing import Protocol
 from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
 
 __all__ = [
-    "FEWEST_PRODUCTS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize", "cached_pays",
-    "entry_cost", "expected_products", "prepared_bytes",
+    "FEWEST_PRODUCTS", "FRESH_SECONDS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize",
+    "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # cost of the exponential or power of an entry
 READ_COST = 45.0  # cost of reading a float32 entry of a stored lower triangle from memory
+_WRITE_COST = 45.0  # cost of writing such an entry
+# Cost of the first use of its memory: the system clears pages, and the host of a virtual machine may have
+# to find them. Two shared cores measured 20 to 250, according to what ran before.
+_FRESH_COST = 45.0
+# Wall time in seconds per byte, for plans: it took 0 to 1.3 s of processor time per gigabyte.
+FRESH_SECONDS = 5e-10
 FEWEST_PRODUCTS = 4.0  # products of CG at the default regulariser
 USUAL_ERROR, _PER_DIGIT = 1e-6, 0.3  # error of a usual run, and share of products per further digit
 _CUSTOM = 1000.0  # cost of an entry from a user's function, called pair by pair
@@ -47,9 +53,14 @@ def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
     return slow * (_EPILOGUE + per_coordinate * dim)
 
 
-def cached_pays(cost: float) -> bool:
-    """Tell whether stored tiles are read faster than entries of this cost are computed again."""
-    return cost > _EPILOGUE + READ_COST
+def cached_pays(cost: float, products: float, on_device: bool) -> bool:
+    """Tell whether it pays to store tiles with entries of this cost, for so many expected products.
+
+    Later products read them. Before that they are written, on the host to memory that is used for the first
+    time.
+    """
+    first_use = _WRITE_COST + (0.0 if on_device else _FRESH_COST)
+    return (products - 1.0) * (cost - READ_COST) > first_use
 
 
 def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:

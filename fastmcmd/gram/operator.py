@@ -19,7 +19,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks
-from fastmcmd.gram.cost import READ_COST, cached_pays, entry_cost, prepared_bytes
+from fastmcmd.gram.cost import FEWEST_PRODUCTS, READ_COST, cached_pays, entry_cost, prepared_bytes
 from fastmcmd.gram.precision import EXACT, tile_dtype
 from fastmcmd.gram.row_statistics import (
     check_finite,
@@ -52,6 +52,8 @@ class GramOperator:
         Precision of the tiles; float64 if float32 would make different rows equal (`tile_dtype`).
     budget : int
         Bytes that prepared rows and cached tiles may use.
+    products : float
+        Expected number of products, which decides whether storing tiles pays.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class GramOperator:
         x: HostArray | Rows,
         dtype: DType,
         budget: int,
+        products: float = FEWEST_PRODUCTS,
     ) -> None:
         self.backend = backend
         self.kernel = kernel
         self.x = x
         self.dtype = tile_dtype(kernel, dtype, x)
         self.budget = budget
+        self._products = products
         self.passes = 0
         self.has_cached = self.has_filed = False
         self._points: Points | None = None
@@ -92,6 +96,11 @@ class GramOperator:
         """Number of rows that costs are counted for: its own, unless it represents more rows (a plan)."""
         return len(self)
 
+    @property
+    def rounding_share(self) -> float:
+        """Factor of measured rounding: 1, unless the operator represents more rows (a plan)."""
+        return 1.0
+
     def random_rows(
         self, count: int, rng: np.random.Generator
     ) -> tuple[HostArray, NDArray[np.intp]]:
@@ -108,7 +117,7 @@ class GramOperator:
     @property
     def caches(self) -> bool:
         """Whether products come from packed tiles."""
-        if not cached_pays(self.entry_cost):
+        if not cached_pays(self.entry_cost, self._products, self.backend.on_device):
             return False
         rows = self.row_bytes(self.dtype)
         return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.budget)

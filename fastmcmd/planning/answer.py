@@ -9,7 +9,7 @@ import numpy as np
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
-from fastmcmd.embedding.design import distinct_rows
+from fastmcmd.estimate.landmark_choice import CANDIDATES
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
@@ -17,32 +17,45 @@ from fastmcmd.planning.exact import exact_budget, exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import DEVICE_ROWS
-from fastmcmd.planning.subsample import Y_KERNEL, Subsample
+from fastmcmd.planning.subsample import ObservedOutputs, Subsample
 from fastmcmd.rows import Rows
 
-__all__ = ["FEATURES", "ROWS", "answer", "subsample_of"]
+__all__ = ["FEATURES", "ROWS", "answer", "looked_at", "possible_plan", "subsample_of"]
 
 FEATURES = 30  # approximate number of features of a scalar output under an RBF kernel
-ROWS = 4000  # rows that decisions are based on
+ROWS = 4000  # rows that decisions are based on, at least if there are as many
+_PART = 25  # beyond 100,000 rows, the 25th part of them, up to as many as a fit searches
 
 
-def subsample_of(x: HostArray | Rows, backend: str) -> Subsample:
-    """Return randomly drawn rows that represent ``x``, for work on a backend."""
-    some = _sample_rows(x, DEVICE_ROWS if backend == "cupy" else ROWS)
+def subsample_of(
+    x: HostArray | Rows, backend: str, outcomes: ObservedOutputs | None = None
+) -> Subsample:
+    """Return randomly drawn rows that represent ``x``, with their ``outcomes``, for work on a backend."""
+    count = DEVICE_ROWS if backend == "cupy" else looked_at(len(x))
+    some, theirs = _sample(x, outcomes, count)
     if isinstance(x, Rows):  # not collapsed
         on_device = backend == "cupy" and x.on_device is not None
-        return Subsample(len(x), some, 0 if on_device else int(x.nbytes), on_device)
-    if distinct_rows(some)[1] is None:
-        return Subsample(len(x), some)
-    rows = x[distinct_rows(x)[0]]
-    return Subsample(len(x), some, distinct=Subsample(len(rows), _sample_rows(rows, len(some))))
+        return Subsample(
+            len(x), some, 0 if on_device else int(x.nbytes), on_device, outcomes=theirs
+        )
+    return Subsample(len(x), some, outcomes=theirs, all_rows=x)
 
 
-def _sample_rows(x: HostArray | Rows, count: int) -> HostArray:
-    """Return rows in random order."""
+def looked_at(n: int) -> int:
+    """Return the number of rows among which a plan of n rows searches for landmarks."""
+    return min(max(ROWS, n // _PART), CANDIDATES)
+
+
+def _sample(
+    x: HostArray | Rows, outcomes: ObservedOutputs | None, count: int
+) -> tuple[HostArray, ObservedOutputs | None]:
+    """Return rows in random order, and their outcomes."""
     rng = generator(len(x), Purpose.PLAN)
     index = np.sort(rng.choice(len(x), min(len(x), count), replace=False))
-    return np.asarray(x[index])[rng.permutation(len(index))]
+    order = rng.permutation(len(index))
+    if outcomes is not None:
+        outcomes = replace(outcomes, y=outcomes.y[index[order]].astype(np.float64))
+    return np.asarray(x[index])[order], outcomes
 
 
 def answer(
@@ -75,7 +88,7 @@ def answer(
     """
     plan = possible_plan(rows, backend, kernel, options, lam, columns, low_rank=low_rank)
     if plan is None:
-        of = rows if rows.distinct is None else rows.distinct
+        of = rows.distinct
         budget, least = exact_budget(of, backend, kernel, options, columns)
         raise budget.shortage(*least)
     return plan
@@ -98,21 +111,21 @@ def possible_plan(
     MemoryLimitError
         ``memory_limit`` is too small for the low-rank form, which the options require.
     """
-    some, choice = rows.some(ROWS), None
+    some, choice = rows.some(looked_at(rows.n)), None
     if low_rank or options.solver != "auto":
-        choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam)
+        choice = search(some, Task(kernel, some.y_kernel, options, some.x), lam)
     if choice is not None and choice.landmarks:
-        return plan_of(choice, some, backend, kernel, options, columns)
-    of = rows if rows.distinct is None else rows.distinct
+        return plan_of(choice, some, backend, options, columns)
+    of = rows.distinct
     budget, least = exact_budget(of, backend, kernel, options, columns)
     if not budget.holds(*least):
         if options.solver != "auto" or not low_rank:
             return None
-        choice = search(some, Task(kernel, Y_KERNEL, options, some.x), lam, last_resort=True)
+        choice = search(some, Task(kernel, some.y_kernel, options, some.x), lam, last_resort=True)
         if choice is None or not choice.landmarks:
             return None
         choice = replace(choice, reason=f"memory_limit is too small for cg; {choice.reason}")
-        return plan_of(choice, some, backend, kernel, options, columns)
+        return plan_of(choice, some, backend, options, columns)
     exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
     reasons = [f"{of.n:,} distinct inputs"] if of is not rows else []
     seconds = exact.seconds

@@ -18,6 +18,7 @@ from fastmcmd.embedding.design import Design
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
 from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram.cost import FRESH_SECONDS
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
@@ -37,6 +38,7 @@ __all__ = ["exact_budget", "exact_plan"]
 # An easy problem shows on few rows within the first number of products. A hard one gets a second run with
 # more rows, because only more rows show its small eigenvalues.
 _FEW, _MORE = 1500, 4000
+_SHARE = 12  # with a twelfth of the rows, a product costs 1 / 144
 _EASY, _HARD = 12, 60
 _MOST_COLUMNS = 64  # right-hand sides of the small problem
 _UNLIMITED = 1 << 62
@@ -167,7 +169,8 @@ class _Run:
 
     def make(self, options: Options) -> None:
         """Run on few rows, and on more if the problem is hard."""
-        for count, most in ((_FEW, _EASY), (_MORE, _HARD)):
+        few = min(max(_FEW, self._rows.n // _SHARE), _MORE)
+        for count, most in ((few, _EASY), (_MORE, _HARD)):
             some = self._rows.some(count)
             self._progress = _ProductCounter(options.tol, most)
             self._problem = self._problem_of(some, self._progress.exhausted)
@@ -240,33 +243,45 @@ class _Run:
     def seconds(self, columns: int, *, direct: bool) -> float:
         """Return the wall time in seconds of a run for all rows."""
         problem, operators = self._problem, self._problem.operators
-        per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
-        host_kernel = RBF(1.0)  # work on the host between two products depends on no kernel
-        host = rate(get_backend("auto", host_kernel), host_kernel, self._rows, columns, EXACT)
         operator = operators[-1]
         size = replace(problem.size(operator), columns=(columns,))
-        tiles = sum(run_operator.work for run_operator in operators) * self._beyond
+        # Between two products the host works on blocks of columns, which depends on no kernel.
+        host_kernel, line = RBF(1.0), Subsample(self._rows.n, self._rows.x[:, :1])
+        host = rate(get_backend("auto", host_kernel), host_kernel, line, columns, EXACT)
+        if self._backend.on_device:
+            per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
+            tiles = sum(operator.work for operator in operators) / per_second
+        else:
+            per_second = host
+            tiles = sum(operator.seconds for operator in operators)
+            tiles *= _columns_ratio(operator, columns, self._columns)
+        seconds = tiles * self._beyond
+        seconds += sum(operator.fresh_bytes for operator in operators) * FRESH_SECONDS
         plain = BlockCG().estimate(size, operator.passes * self._beyond)
-        between = plain.products * (plain.per_product - operator.product_cost(columns))
+        seconds += plain.products * (plain.per_product - operator.product_cost(columns)) / host
         if self.solved is not None and self.solved.preconditioned:
             count = self.solved.iterations
-            preconditioned_cost = PreconditionedCG().estimate(
-                size, self.solved.preconditioned, count
-            )
-            tiles += preconditioned_cost.total - count * plain.per_product
+            with_landmarks = PreconditionedCG().estimate(size, self.solved.preconditioned, count)
+            seconds += (with_landmarks.total - count * plain.per_product) / per_second
         if direct:  # the product for the residual is counted already
             residual = operator.streamed_cost(0, exact=True)
-            tiles += Cholesky().estimate(size).total - residual
-        return tiles / per_second + between / host + self._setup()
+            seconds += (Cholesky().estimate(size).total - residual) / per_second
+        return seconds + self._setup()
 
     def _setup(self) -> float:
         """Return the seconds of the setup: distinct inputs, features of outputs, norms of rows."""
         rows, features = self._problem.rows, self._features
-        outputs = np.resize(rows.outputs()[0], (2 * len(rows), 1))
+        y = rows.outputs()[0][:, 0]
+        outputs = np.concatenate([y, y])
 
         def work() -> None:
             Design.of(rows.x, None)
             features.transform(outputs)
             GramOperator(self._backend, self._kernel, rows.x, np.dtype(np.float32), self._budget)
 
-        return self._feature_seconds + seconds_of(work) * rows.n / len(rows)
+        return self._feature_seconds + seconds_of(work, runs=1) * rows.n / len(rows)
+
+
+def _columns_ratio(operator: GramOperator, columns: int, fewer: int) -> float:
+    """Return the cost of products with all columns, relative to that with some."""
+    return operator.streamed_cost(columns) / operator.streamed_cost(fewer)

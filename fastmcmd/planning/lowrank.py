@@ -18,10 +18,11 @@ from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
+from fastmcmd.estimate.lowrank_pass import Passes
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task
-from fastmcmd.gram import EXACT, offset_of
+from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
@@ -36,7 +37,11 @@ __all__ = ["Search", "plan_of", "search"]
 _SHARE = 4  # at most 1 / 4 of the rows are trial landmarks; more would merely reproduce the rows
 _LEAST = 25  # trial landmarks, however few rows there are
 _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
-_TIMED = 1024  # rows of a pass that is timed
+_TIMED = 2048  # rows of a pass that is timed
+# Usual ratio of the landmarks with and without those that rows far from all others need.
+_GROWTH = 1.5
+_MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
+_ROUNDED_ROWS = 2000  # rows of a pass that shows the rounding
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,15 @@ class Search:
         Time of the search.
     reason : str
         Reason for the result, for the user.
+    a_row : tuple of float
+        Seconds for each row: of the passes that sum the normal equations, and of an evaluation.
     """
 
     landmarks: int
     kind: str = "rigorous"
     seconds: float = 0.0
     reason: str = ""
+    a_row: tuple[float, float] = (0.0, 0.0)
 
 
 class _Stream(StackedRowStream):
@@ -105,11 +113,16 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
     look = _Look(rows, backend, kernel, setting, lam)
     landmarks = look.result()
+    start_timing = time.perf_counter()
+    if landmarks.landmarks:
+        landmarks = replace(landmarks, a_row=look.seconds_a_row(landmarks))
+    timing = time.perf_counter() - start_timing
     # The fit searches more candidates than these rows, and perhaps up to more landmarks. Its time grows
     # with the number of candidates, and with the square of the number of landmarks.
     more = look.searching * (min(rows.n, CANDIDATES) / len(rows) - 1.0)
     further = max(1.0, landmarks.landmarks / look.rank) ** 2
-    return replace(landmarks, seconds=(time.perf_counter() - start + more) * further)
+    seconds = time.perf_counter() - start - timing
+    return replace(landmarks, seconds=(seconds + more) * further)
 
 
 class _Look:
@@ -118,8 +131,9 @@ class _Look:
     def __init__(
         self, rows: Subsample, backend: Backend, kernel: Kernel, setting: LowRankSetting, lam: float
     ) -> None:
-        self._rows, self._setting = rows, setting
-        streams = [RowStream(list(rows.samples(lam)), rows.features()[0], True)]
+        self._rows, self._setting, self._lam = rows, setting, lam
+        self._outputs = rows.features()[0]
+        streams = [RowStream(list(rows.samples(lam)), self._outputs, True)]
         stream = _Stream(streams, rows.n)
         terms = [Term(slice(0, stream.columns), lam, 1.0)]
         self._problem = PartProblem.of(stream, terms, backend, kernel, setting)
@@ -145,14 +159,47 @@ class _Look:
             return self._of_rank(setting.rank)
         landmark_count, kind = self._climb()
         if landmark_count is None or landmark_count > setting.most:
-            explanation = f"{setting.most:,} landmarks seem not enough for tol"
+            reason = f"{setting.most:,} landmarks seem not enough for tol"
             kind = KINDS[setting.certificate][-1]
-            return Search(0 if setting.give_up else setting.most, kind, reason=explanation)
-        if setting.give_up and self._rounding(kind):
-            explanation = f"rounding at {landmark_count:,} landmarks would leave more than tol"
-            return Search(0, reason=explanation)
-        explanation = f"{landmark_count:,} landmarks seem enough ({kind} bound)"
-        return Search(landmark_count, kind, reason=explanation)
+            return Search(0 if setting.give_up else setting.most, kind, reason=reason)
+        reason = f"{landmark_count:,} landmarks seem enough ({kind} bound)"
+        if setting.give_up:
+            error, far = self._errors(kind)
+            # Residuals of fewer rows scatter more.
+            fewer = min(len(self._rows), _ROUNDED_ROWS) / self._rows.n
+            foreseen = self._error(kind) / (math.sqrt(fewer) if kind == "sampled" else 1.0)
+            if error > max(1.0, _TIMES * foreseen):
+                reason = f"rounding at {landmark_count:,} landmarks would leave more than tol"
+                return Search(0, reason=reason)
+            if far > 1.0 and self._rows.n > _MANY:
+                landmark_count = min(setting.most, math.ceil(_GROWTH * landmark_count))
+                reason = f"{reason}, {landmark_count:,} with rows far from all others"
+        return Search(landmark_count, kind, reason=reason)
+
+    def _stream_of(self, rows: Subsample) -> StackedRowStream:
+        return StackedRowStream([RowStream(list(rows.samples(self._lam)), self._outputs, True)])
+
+    def seconds_a_row(self, search: Search) -> tuple[float, float]:
+        """Return the seconds for each row: of the passes that sum the normal equations, and of values."""
+        rng, problem, rows = generator(0, Purpose.PLAN), self._problem, self._rows
+        kernel, backend, landmarks = problem.kernel, problem.backend, search.landmarks
+        pivots = rows.x[rng.integers(0, len(rows), landmarks)]
+        offset = offset_of(kernel, backend, rows.x)
+        features = KernelFeatures(kernel, pivots, np.eye(landmarks), backend, offset)
+        rigorous, runs = search.kind == "rigorous", 3 if backend.on_device else 1
+
+        def seconds(count: int) -> float:
+            part = replace(problem, stream=self._stream_of(rows.some(count)))
+            passes = Passes(part, Progress(False, problem.setting.goal), None)
+            return seconds_of(lambda: passes.sums(features, EXACT, sizes=rigorous), runs)
+
+        # The difference, because small dense problems of the landmarks take time whatever the rows.
+        most = min(len(rows), _TIMED)
+        few = most // 4
+        longest = seconds(most)
+        sums = max(longest - seconds(few), longest / 4) / (most - few) if few else longest / most
+        at, some = rng.standard_normal((landmarks, problem.stream.columns)), rows.x[:most]
+        return sums, seconds_of(lambda: features.combine(some, at, EXACT), runs) / most
 
     def _of_rank(self, rank: int) -> Search:
         """Return the result for a number of landmarks that the options fix."""
@@ -163,7 +210,10 @@ class _Look:
         return Search(rank, kind, reason="the rank asked for")
 
     def _error(self, kind: str) -> float:
-        return float(self._candidates.errors(kind)[0])
+        start = time.perf_counter()
+        error = float(self._candidates.errors(kind)[0])
+        self.searching += time.perf_counter() - start
+        return error
 
     def _extend(self, rank: int) -> None:
         start, search = time.perf_counter(), self._search
@@ -198,39 +248,42 @@ class _Look:
         needed = None if count.decided else count.needed()
         return (None, "") if needed is None else (math.ceil(min(needed[0], 1e9)), needed[1])
 
-    def _rounding(self, kind: str) -> bool:
-        """Tell whether a pass over these rows has a larger error than the search predicts."""
-        problem, rows = self._problem, self._rows
+    def _errors(self, kind: str) -> tuple[float, float]:
+        """Return the error of a pass over these rows, relative to the goal, at them and far from them."""
+        problem, rows = self._problem, self._rows.some(_ROUNDED_ROWS)
         landmarks = self._search.kernel_features()
         setting = replace(self._setting, landmarks=landmarks.pivots, rank=None, certificate=kind)
-        stream = StackedRowStream(problem.stream.streams)
+        stream = self._stream_of(rows)
         part = LowRank(setting.most).solve(
             replace(problem, stream=stream, setting=setting), Progress(False, setting.goal)
         )[0]
         assert part is not None, "landmarks that are given are taken"
         assert part.row_terms is not None
-        residual_diagonal, sizes = part.row_terms
-        sizes = np.zeros(len(residual_diagonal)) if sizes is None else sizes
         (solution,) = part.solutions
-        scale = np.full(len(residual_diagonal), setting.scale)
-        error = float(solution.error(scale, residual_diagonal, sizes).max()) / setting.goal
-        # Residuals of fewer rows scatter more.
-        foreseen = self._error(kind) * (math.sqrt(rows.n / len(rows)) if kind == "sampled" else 1.0)
-        return error > max(1.0, _TIMES * foreseen)
+        residual_diagonal, sizes = part.row_terms
+        far = rows.farthest()
+        terms = [(residual_diagonal, np.zeros(len(rows)) if sizes is None else sizes)]
+        if len(far):
+            features, _, residual_diagonal = part.features.of_rows(
+                far, EXACT, keep=False, sizes=True
+            )
+            assert features.sizes is not None
+            terms.append((residual_diagonal, features.sizes))
+        scale, goal = np.full(1, setting.scale), setting.goal
+        errors = [float(solution.error(scale, *pair).max()) / goal for pair in terms]
+        return errors[0], errors[-1]
 
 
 def plan_of(
     search: Search,
     rows: Subsample,
     backend: Backend,
-    kernel: Kernel,
     options: Options,
     columns: int,
 ) -> Plan:
     """Return the plan of the low-rank form with the landmarks of a search."""
     landmarks, n = search.landmarks, rows.n
     sampled = search.kind == "sampled"
-    a_row = _seconds_a_row(rows, backend, kernel, landmarks, columns, sizes=not sampled)
     candidates = min(n, CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
     per_row = 8 * (4 * landmarks + 8 * columns + 3 * rows.dim)
     peak = low_rank_peak(
@@ -241,30 +294,8 @@ def plan_of(
     memory = min(options.memory_limit, peak)
     passes = "one pass for the normal equations"
     passes += ", one over residuals for the certificate" if sampled else ""
-    seconds = search.seconds + n * (a_row[0] + a_row[1] * (2 if sampled else 1))
+    seconds = search.seconds + n * (search.a_row[0] + search.a_row[1] * (2 if sampled else 1))
     return Plan(
-        n, rows.dim, backend.name, "lowrank", landmarks, "streamed", memory, 2 if sampled else 1, seconds,
-        (search.reason, passes),
+        n, rows.dim, backend.name, "lowrank", landmarks, "streamed", memory, 1 + sampled,
+        seconds, (search.reason, passes),
     )  # fmt: skip
-
-
-def _seconds_a_row(
-    rows: Subsample, backend: Backend, kernel: Kernel, landmarks: int, columns: int, *, sizes: bool
-) -> tuple[float, float]:
-    """Return the seconds for each row: of the normal equations, and of the values."""
-    rng = generator(0, Purpose.PLAN)
-    some = rows.x[:_TIMED]
-    points = backend.points(some, EXACT)
-    pivots = backend.points(rows.x[rng.integers(0, len(rows), landmarks)], EXACT)
-    rhs = rng.standard_normal((len(some), columns))
-    at = rng.standard_normal((landmarks, columns))
-    factor = np.eye(landmarks)
-
-    def sums() -> None:
-        f = backend.features(kernel, pivots, points, factor, keep=True, sizes=sizes)
-        products = backend.products(landmarks, columns)
-        products.add(f.values, rhs, None)
-        products.sums()
-
-    values = seconds_of(lambda: backend.matmul(kernel, points, pivots, at))
-    return seconds_of(sums) / len(some), values / len(some)

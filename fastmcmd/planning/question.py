@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -28,11 +28,9 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.subsample import EPS, Subsample
+from fastmcmd.planning.subsample import EPS, MOST_FEATURES, ObservedOutputs, Subsample
 
 __all__ = ["plan"]
-
-_MOST_FEATURES = 1000
 
 
 def plan(
@@ -89,9 +87,11 @@ def plan(
 
     Notes
     -----
-    The solvers run on 1,500 to 4,000 of the rows, with made-up outputs, and with the costs and the memory
-    of all rows: about a second, a few seconds if many products are needed. The outputs matter little,
-    except for the sampled certificate of the low-rank form.
+    The solvers run on a twelfth of the rows, 1,500 to 4,000, with the costs and the memory of all rows; at
+    most 20,000 rows show how many landmarks are needed. The products that they make, and a pass over some
+    rows, are timed for ``seconds``. Without ``y`` outputs are made up. They matter little, except for the
+    sampled certificate of the low-rank form, and where CG just reaches ``tol`` after a product. Of stored
+    tiles ``seconds`` includes half a second per gigabyte for memory that is used for the first time.
 
     Examples
     --------
@@ -110,16 +110,17 @@ def plan(
     lam = chosen_lam(lam, x_kernel)
     shape = x if _is_shape(x) else None
     rows = inputs(x, "x", options) if shape is None else _of_shape(shape)
-    features, origin = _features(
-        features, None if shape is not None else rows, x_kernel, y, y_kernel
-    )
-    input_kernel = chosen_input_kernel(rows, x_kernel)
+    given_rows = None if shape is not None else rows
+    features, origin, of_y = _features(features, given_rows, x_kernel, y, y_kernel)
+    input_kernel = of_y.x_kernel if of_y else chosen_input_kernel(rows, x_kernel)
     input_kernel, options, (rows,) = scaled_inputs(input_kernel, options, x=rows)
     kernels = resolved_kernels(input_kernel, RBF("variance"), rows, np.array([[0.0], [1.0]]))
     like = rows if shape is None or not isinstance(rows, np.ndarray) else Subsample(shape[0], rows)
     options = settled(options, kernels, like, lam, features)
     kernel = kernels[0]
-    some = like if isinstance(like, Subsample) else subsample_of(like, options.backend)
+    some = like
+    if not isinstance(some, Subsample):
+        some = subsample_of(some, options.backend, of_y.outcomes if of_y else None)
     result = answer(
         some, backend_of(options, kernel), kernel, options, lam, features, low_rank=shape is None
     )
@@ -129,24 +130,38 @@ def plan(
     return replace(result, reasons=(*assumptions, *result.reasons))
 
 
+@dataclass(frozen=True, eq=False)
+class _OfOutputs:
+    """The input kernel chosen with observed outputs, and the outputs if their kernel has low rank."""
+
+    x_kernel: Kernel
+    outcomes: ObservedOutputs | None
+
+
 def _features(
     features: int | None, rows: Any, x_kernel: Any, y: Any, y_kernel: Any
-) -> tuple[int, str]:
-    """Return the number of features of the output kernel, and a sentence on its origin."""
+) -> tuple[int, str, _OfOutputs | None]:
+    """Return the number of features of the output kernel, its origin, and what else ``y`` gives."""
     if features is not None:
-        return check_count(features, "features"), ""
+        return check_count(features, "features"), "", None
     if y is None:
-        return FEATURES, f"{FEATURES} features of outputs are assumed; y= or features= say how many"
+        reason = f"{FEATURES} features of outputs are assumed; y= or features= say how many"
+        return FEATURES, reason, None
     if rows is None:
         raise ValueError("y is given with only the shape of x; its kernel needs x, too")
-    outcomes = as_rows(y, "y").astype(np.float64)
-    check_same_length(x=rows, y=outcomes)
-    kernel = chosen_kernels(rows, outcomes, x_kernel, y_kernel)[1].resolve(outcomes)
-    some = np.unique(outcomes[np.linspace(0, len(outcomes) - 1, ROWS).astype(np.intp)], axis=0)
-    factored = output_features(kernel, get_backend("auto", kernel), some, EPS, _MOST_FEATURES)
+    outputs = as_rows(y, "y")
+    check_same_length(x=rows, y=outputs)
+    of_inputs, of_outputs, _ = chosen_kernels(rows, outputs, x_kernel, y_kernel)
+    some = outputs[np.linspace(0, len(outputs) - 1, ROWS).astype(np.intp)]
+    some = np.unique(some.astype(np.float64), axis=0)
+    kernel = of_outputs.resolve(outputs.astype(np.float64, copy=False))
+    factored = output_features(kernel, get_backend("auto", kernel), some, EPS, MOST_FEATURES)
     if factored is None:
-        return _MOST_FEATURES, f"y needs more than {_MOST_FEATURES:,} features"
-    return factored[0].rank, f"{factored[0].rank} features of outputs, from y"
+        reason = f"y needs more than {MOST_FEATURES:,} features"
+        return MOST_FEATURES, reason, _OfOutputs(of_inputs, None)
+    rank = factored[0].rank
+    reason = f"{rank} features of outputs, from y"
+    return rank, reason, _OfOutputs(of_inputs, ObservedOutputs(outputs, kernel))
 
 
 def _is_shape(x: object) -> TypeGuard[tuple[int, int]]:

@@ -15,7 +15,7 @@ from fastmcmd.planning.subsample import Subsample
 
 __all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
 
-_ROWS = 2000  # rows of the product that is measured
+_ROWS = 1000  # rows of the product that is measured
 DEVICE_ROWS = (
     16_384  # the same on a device, where the startup of kernels would dominate smaller products
 )
@@ -46,10 +46,10 @@ def _measured_rate(
     return operator.streamed_cost(columns) / seconds
 
 
-def seconds_of(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object], runs: int = _RUNS) -> float:
     """Return the shortest wall time of several runs, in seconds."""
     times = []
-    for _ in range(_RUNS):
+    for _ in range(runs):
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)

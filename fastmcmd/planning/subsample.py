@@ -8,31 +8,49 @@ their choices, are counted for all rows: the solvers choose as they will for all
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, DType, HostArray
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
+from fastmcmd.embedding.design import distinct_rows
 from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
+from fastmcmd.gram.cost import FEWEST_PRODUCTS
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import LinearProblem
 
-__all__ = ["EPS", "Y_KERNEL", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator"]
+__all__ = [
+    "EPS", "MOST_FEATURES", "ObservedOutputs", "Subsample", "SubsampleOperator", "SubsampleProblem",
+    "WholeOperator",
+]  # fmt: skip
 
-Y_KERNEL = RBF(0.5)  # the paper's kernel on outputs, for about unit variance
+# The default kernel on outputs that scatter as below.
+_Y_KERNEL = 0.5 * RBF(0.5) + 0.5 * RBF(1.0)
 EPS = 1e-13  # residual of output features: near rounding, as for small tolerances
-_MOST_FEATURES = 200
-_SCATTER, _WRONG = (
-    0.7,
-    0.8,
-)  # standard deviation of outputs around their mean; factor of the mean in the model
+MOST_FEATURES = 1000  # of outputs
+# Standard deviation of made-up outputs around their mean; factor of the mean in the model.
+_SCATTER, _WRONG = 0.7, 0.8
+_FARTHEST = 100  # rows far from all others
+_MOST_NUMBERS, _BLOCK = 20_000_000, 1 << 20  # numbers that are read for them, in all and at a time
+_NARROW = 64  # most columns of a linear fit by normal equations
+_FITTED, _RIDGE = 1000, 0.1  # rows of a linear fit; its ridge, relative to the mean eigenvalue
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedOutputs:
+    """Observed outputs (n, k), and their kernel, which has low rank on them."""
+
+    y: HostArray
+    kernel: Kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +67,18 @@ class Subsample:
         Bytes of all rows if they are on disk, else 0.
     on_device : bool
         Whether the rows are on the device that processes them.
-    distinct : Subsample or None
-        The distinct rows, if rows repeat: CG and Cholesky use these.
+    outcomes : ObservedOutputs or None
+        Outputs at these rows; None makes some up.
+    all_rows : ndarray (n, d) or None
+        All rows, if they are in memory.
     """
 
     n: int
     x: HostArray
     read_bytes: int = 0
     on_device: bool = False
-    distinct: Subsample | None = None
+    outcomes: ObservedOutputs | None = None
+    all_rows: HostArray | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -77,33 +98,94 @@ class Subsample:
 
     def some(self, count: int) -> Subsample:
         """Return fewer rows that represent the same n."""
-        return Subsample(self.n, self.x[:count], self.read_bytes, self.on_device)
+        outcomes = self.outcomes
+        if outcomes is not None:
+            outcomes = ObservedOutputs(outcomes.y[:count], outcomes.kernel)
+        return Subsample(
+            self.n, self.x[:count], self.read_bytes, self.on_device, outcomes, self.all_rows
+        )
+
+    @cached_property
+    def distinct(self) -> Subsample:
+        """The distinct rows, which CG and Cholesky use; the same object if no rows repeat."""
+        first, group = distinct_rows(self.x)
+        if self.all_rows is None or group is None:
+            return self
+        outcomes = self.outcomes
+        if outcomes is not None:
+            outcomes = ObservedOutputs(outcomes.y[first], outcomes.kernel)
+        n = len(distinct_rows(self.all_rows)[0])
+        return Subsample(n, self.x[first], self.read_bytes, self.on_device, outcomes)
+
+    def farthest(self) -> HostArray:
+        """Return the rows in memory that are farthest from the mean; of very many numbers, some rows."""
+        if self.all_rows is None:
+            return self.x[:0]
+        rows = self.all_rows[:: max(1, self.all_rows.size // _MOST_NUMBERS)]
+        mean, step = self.x.mean(axis=0), max(1, _BLOCK // self.dim)
+        squares = np.empty(len(rows))
+        for start in range(0, len(rows), step):
+            gaps = rows[start : start + step] - mean
+            squares[start : start + step] = np.einsum("ij,ij->i", gaps, gaps)
+        most = min(len(rows), _FARTHEST)
+        return np.asarray(rows[np.argpartition(-squares, most - 1)[:most]])
+
+    @property
+    def y_kernel(self) -> Kernel:
+        """Kernel on outputs."""
+        return _Y_KERNEL if self.outcomes is None else self.outcomes.kernel
 
     def outputs(self) -> tuple[Array, Array]:
-        """Return outputs (m,) and a model's draws (m,); both scatter around smooth means."""
+        """Return outputs (m, 1, k) and a model's draws (m, 2, k); both scatter around smooth means.
+
+        Two draws scatter less than one, and more than a predicted distribution. Of observed outputs, draws
+        are those of the two rows that are nearest in the direction of a linear fit: as far as that fit
+        explains the outputs, such a model is right.
+        """
+        return self._outputs
+
+    @cached_property
+    def _outputs(self) -> tuple[Array, Array]:
+        if self.outcomes is not None:
+            y, draws = self.outcomes.y, np.empty((len(self), 2, self.outcomes.y.shape[1]))
+            order = np.argsort(self._fitted(y[:, 0]))
+            draws[order] = np.stack([y[np.roll(order, 1)], y[np.roll(order, -1)]], axis=1)
+            return y[:, None, :], draws
         rng = generator(0, Purpose.PLAN)
         along = np.asarray(self.x @ rng.standard_normal(self.dim), dtype=np.float64)
         spread = float(along.std())
-        mean = np.sin((along - along.mean()) / (spread if spread > 0 else 1.0))
-        y, draws = (_SCATTER * rng.standard_normal(len(self)) for _ in range(2))
+        mean = np.sin((along - along.mean()) / (spread if spread > 0 else 1.0))[:, None, None]
+        y, draws = (_SCATTER * rng.standard_normal((len(self), count, 1)) for count in (1, 2))
         return mean + y, _WRONG * mean + draws
+
+    def _fitted(self, y: Array) -> Array:
+        """Return the values (m,) of a linear fit, up to a constant."""
+        some = np.asarray(self.x[:_FITTED], dtype=np.float64)
+        some = some - some.mean(axis=0)
+        slope = some.T @ (y[:_FITTED] - y[:_FITTED].mean())
+        if self.dim <= _NARROW:  # else this direction of steepest descent serves
+            square = some.T @ some
+            ridge = _RIDGE * max(float(np.trace(square)) / self.dim, 1e-300)
+            slope = np.linalg.solve(square + ridge * np.eye(self.dim), slope)
+        return np.asarray(self.x @ slope, dtype=np.float64)
 
     def samples(self, lam: float) -> tuple[Sample, Sample]:
         """Return nature and a model at these rows."""
-        y, draws = (DrawnOutputs(values[:, None, None]) for values in self.outputs())
+        y, draws = (DrawnOutputs(values) for values in self.outputs())
         nature = Sample(self.x, y, None, lam)
         return nature, Sample(self.x, draws, None, lam, nature)
 
     def features(self) -> tuple[KernelFeatures, Array]:
         """Return features of the outputs, and the right-hand sides (m, r) from them."""
-        y, draws = self.outputs()
+        values, kernel = np.concatenate(self.outputs(), axis=1), self.y_kernel
+        m, count, k = values.shape
         factored = output_features(
-            Y_KERNEL, get_backend("auto", Y_KERNEL), np.concatenate([y, draws])[:, None], EPS,
-            _MOST_FEATURES, None,
-        )  # fmt: skip
-        assert factored is not None, "an RBF kernel on scalars has low rank"
+            kernel, get_backend("auto", kernel), values.reshape(-1, k), EPS, MOST_FEATURES, None
+        )
+        assert factored is not None, "the kernel has low rank on these outputs"
         features, p, _ = factored
-        return features, p[: len(y)] - p[len(y) :]
+        p = p.reshape(m, count, -1)
+        return features, p[:, 0] - p[:, 1:].mean(axis=1)
 
 
 class SubsampleOperator(GramOperator):
@@ -113,15 +195,21 @@ class SubsampleOperator(GramOperator):
     ----------
     work : float
         Cost of the products so far if made for all rows, in float32 operations.
+    seconds : float
+        Wall time of the products so far, times the ratio of the pairs of all rows to those of these rows.
+        Only of the host: a device reaches its speed with more rows.
+    fresh_bytes : int
+        Memory that tiles of all rows use for the first time.
     """
 
     def __init__(
         self, rows: Subsample, reserve: Subsample, backend: Backend, kernel: Kernel, dtype: DType,
-        budget: int,
+        budget: int, products: float = FEWEST_PRODUCTS,
     ) -> None:  # fmt: skip
         self._rows, self._reserve = rows, reserve
-        self.work = 0.0
-        super().__init__(backend, kernel, rows.x, dtype, budget)
+        self.work = self.seconds = 0.0
+        self.fresh_bytes = 0
+        super().__init__(backend, kernel, rows.x, dtype, budget, products)
 
     @property
     def size(self) -> int:
@@ -134,6 +222,14 @@ class SubsampleOperator(GramOperator):
         """Return rows from a larger subsample than the operator's: landmarks are few among all rows."""
         some = self._reserve.x[:count]
         return some, np.zeros(len(some), dtype=np.intp)  # all have the same diagonal
+
+    @property
+    def rounding_share(self) -> float:
+        """Rounding of a scaled residual for all rows, relative to that for these.
+
+        Sums over more rows average more roundings, of smaller coefficients.
+        """
+        return math.sqrt(len(self.x) / self.size)
 
     @property
     def packed_bytes(self) -> int:
@@ -152,21 +248,31 @@ class SubsampleOperator(GramOperator):
 
     def matmul(self, v: Array, *, exact: bool = False) -> Array:
         """Return K v, and count its cost."""
-        columns = v.shape[1]
+        columns, times = v.shape[1], 1
         if exact and self.dtype != EXACT:
             self.work += self.streamed_cost(columns, exact=True)
         elif self._packed is not None:
             self.work += self.cached_cost(columns)
         else:
-            self.work += self.streamed_cost(columns) * (1 if self.holds_rows else 2)
-        return super().matmul(v, exact=exact)
+            times = 1 if self.holds_rows else 2
+            self.work += times * self.streamed_cost(columns)
+            self.fresh_bytes += self.packed_bytes if self.caches else 0
+        start = time.perf_counter()
+        out = super().matmul(v, exact=exact)
+        seconds = time.perf_counter() - start
+        self.seconds += times * seconds * (self.size / len(self.x)) ** 2
+        return out
 
     def cross_matmul(self, grid: HostArray | Rows, v: Array, dtype: DType) -> Array:
         """Return K(grid, x) v, and count its cost if ``grid`` holds a certificate's rows."""
-        if grid is not self.x:
-            full_cost = self.streamed_cost(v.shape[1], exact=dtype == EXACT)
-            self.work += 2 * full_cost * len(grid) / self.size
-        return super().cross_matmul(grid, v, dtype)
+        if grid is self.x:
+            return super().cross_matmul(grid, v, dtype)
+        full_cost = self.streamed_cost(v.shape[1], exact=dtype == EXACT)
+        self.work += 2 * full_cost * len(grid) / self.size
+        start = time.perf_counter()
+        out = super().cross_matmul(grid, v, dtype)
+        self.seconds += (time.perf_counter() - start) * self.size / len(self.x)
+        return out
 
 
 class WholeOperator(SubsampleOperator):
@@ -195,7 +301,8 @@ class SubsampleProblem(LinearProblem):
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K over the subsample, with the costs of all rows."""
         operator = SubsampleOperator(
-            self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved
-        )
+            self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved,
+            self.products,
+        )  # fmt: skip
         self.operators.append(operator)
         return operator

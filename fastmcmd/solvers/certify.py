@@ -142,13 +142,22 @@ def sampled_cost(operator: GramOperator, columns: int) -> float:
     return 2 * share * operator.streamed_cost(columns, exact=True)
 
 
-def replaced(operator: GramOperator, systems: list[System], values: list[Array]) -> list[Array]:
-    """Return the residuals that one product with tiles of the operator's own precision gives."""
+def replaced(
+    operator: GramOperator, systems: list[System], values: list[Array], recurred: list[Array]
+) -> list[Array]:
+    """Return the residuals that one product with tiles of the operator's own precision gives.
+
+    ``recurred`` are the residuals by the solver's recurrence, from which rounding separates them.
+    """
     images = _split(operator.matmul(beside(values)), values)
-    return [
+    residuals = [
         residual(system.rhs, system.shift, value, image)[0]
         for system, value, image in zip(systems, values, images, strict=True)
     ]
+    share = operator.rounding_share
+    if share == 1.0:
+        return residuals
+    return [old + share * (new - old) for old, new in zip(recurred, residuals, strict=True)]
 
 
 def sampled(
@@ -171,6 +180,7 @@ def sampled(
     ):
         change = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
         change -= recurred_residual[rows]
+        change *= operator.rounding_share
         off = np.einsum("ij,ij->i", change, change)
         total = float(np.sqrt(max(0.0, sample.upper(off / system.shift[rows]))))
         image_all, sums = residual(system.rhs, system.shift, value, recurred_residual)

@@ -321,7 +321,7 @@ def _first(
             # With few rows a recomputed residual is cheap, and free of the rounding that the iterations
             # left in the recurrence. Without it the sampled bound would often miss the goal, and the exact
             # pass would follow anyway.
-            recurred = certify.replaced(operator, systems, values)
+            recurred = certify.replaced(operator, systems, values, recurred)
         iterates = certify.sampled(operator, systems, values, recurred)
         if _worst(iterates, goal) <= 1.0:
             return Iterated(iterates, iterations, True)
@@ -367,7 +367,7 @@ def exact_pass(operator: GramOperator, columns: int, certificate: str, iteration
     It is 0 if a sample of the rows certifies them instead.
     """
     exact = operator.streamed_cost(columns, exact=True)
-    if operator.dtype == EXACT or certificate == "rigorous" or len(operator) <= 2 * certify.SAMPLE:
+    if operator.dtype == EXACT or certificate == "rigorous" or operator.size <= 2 * certify.SAMPLE:
         return exact
     later = _later_cost(operator, columns)
     cost = operator.streamed_cost(columns) + max(0, iterations - 1) * later

@@ -23,7 +23,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.gram import GramOperator
-from fastmcmd.gram.cost import KernelMatrix
+from fastmcmd.gram.cost import FEWEST_PRODUCTS, KernelMatrix, expected_products
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
@@ -119,7 +119,16 @@ class LinearProblem:
 
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K in tiles of ``dtype``, with ``reserved`` bytes of the budget left for other uses."""
-        return GramOperator(self.backend, self.kernel, self.x, dtype, self.budget - reserved)
+        budget = self.budget - reserved
+        return GramOperator(self.backend, self.kernel, self.x, dtype, budget, self.products)
+
+    @property
+    def products(self) -> float:
+        """Number of products that CG is expected to need; on a device the fewest."""
+        if self.backend.on_device:
+            return FEWEST_PRODUCTS
+        diagonal = float(self.kernel.diagonal(self.x[:1])[0])
+        return expected_products(diagonal / self.lam, self.goal.error)
 
     def size(self, operator: GramOperator) -> ProblemSize:
         """Return the sizes that costs depend on, with the products of ``operator``."""

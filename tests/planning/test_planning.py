@@ -12,7 +12,14 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_plan
-from fastmcmd.planning.subsample import Subsample, SubsampleOperator, WholeOperator
+from fastmcmd.planning.subsample import (
+    ObservedOutputs,
+    Subsample,
+    SubsampleOperator,
+    WholeOperator,
+)
+from fastmcmd.solvers import System
+from fastmcmd.solvers.certify import replaced
 
 
 def inputs_of(kind, n, d, seed=0):
@@ -292,15 +299,73 @@ def test_work_is_counted_for_all_rows():
 def test_a_small_problem_is_its_own_plan():
     """If the subsample holds all rows, its products are those of the problem."""
     x = inputs_of("uniform", 900, 3)
-    y, draws = Subsample(900, x).outputs()
+    rows = Subsample(900, x)
+    y, draws = (values[:, :, 0] for values in rows.outputs())
     plan = exact_plan(
-        Subsample(900, x), get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1,
-        0.74e-6, 30,
+        rows, get_backend("cpu", fm.RBF(0.5)), fm.RBF(0.5), options_of(solver="cg"), 0.1, 0.74e-6, 30,
     )  # fmt: skip
     info = fm.cce(
-        x, y, draws, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), solver="cg", lam=0.1
+        x, y[:, 0], draws, x_kernel=fm.RBF(0.5), y_kernel=rows.y_kernel, solver="cg", lam=0.1
     ).info
     assert abs(plan.passes - info.passes) <= 1
+
+
+@pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
+@pytest.mark.parametrize(
+    ("n", "kind", "passes"), [(50_000, 3, 2), (50_000, None, 1), (20_000, 3, 1)]
+)
+def test_rows_far_from_all_others_take_a_further_pass(n, kind, passes):
+    """Few of 20,000 candidates are that far; the first pass over all rows shows the others."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (n, 1)) if kind is None else rng.standard_t(kind, (n, 1))
+    y, prediction = outputs_of(x)
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5), "lam": 0.1, "solver": "auto"}
+    plan, info = fm.plan(x, y=y, **options), fm.cce(x, y, prediction, **options).info
+    assert (plan.solver, plan.passes) == (info.solver, passes)
+    assert any("continued with" in note for note in info.notes) == (passes == 2)
+    assert any("far from all others" in one for one in plan.reasons) == (passes == 2)
+    assert alike(plan.landmarks, info.landmarks)
+
+
+def test_observed_outputs_are_the_right_hand_sides():
+    """With y a plan solves for features of y, not for made-up ones."""
+    x = inputs_of("uniform", 3000, 2)
+    y = outputs_of(x)[0]
+    of_y = ObservedOutputs(np.column_stack([y, y]), fm.RBF(0.3))
+    rows = Subsample(3000, x, outcomes=of_y)
+    outputs, draws = rows.some(500).outputs()
+    assert (outputs.shape, draws.shape) == ((500, 1, 2), (500, 2, 2))
+    np.testing.assert_array_equal(outputs[:, 0, 0], y[:500])
+    assert set(draws.ravel()) == set(y[:500])  # of the neighbours in the direction of a linear fit
+    features, differences = rows.some(500).features()
+    p = features.transform(of_y.y[:500])
+    np.testing.assert_allclose(
+        differences, p - features.transform(draws.reshape(-1, 2)).reshape(500, 2, -1).mean(axis=1),
+        atol=1e-12,
+    )  # fmt: skip
+
+
+def test_rounding_is_that_of_all_rows():
+    """The rounding of a scaled residual falls with the root of the number of rows."""
+    bounds = {}
+    for n in (750, 3000):
+        x = inputs_of("normal", n, 4)
+        operator = GramOperator(get_backend("cpu", fm.RBF(0.1)), fm.RBF(0.1), x, np.float32, 10**9)
+        systems = [System(np.random.default_rng(n).normal(size=(n, 40)), np.full(n, 0.1 * n))]
+        values = [systems[0].rhs / systems[0].shift[:, None]]
+        exact = operator.matmul(values[0], exact=True)
+        residuals = [systems[0].rhs - systems[0].shift[:, None] * values[0] - exact]
+        rounded = replaced(operator, systems, values, residuals)
+        bounds[n] = np.linalg.norm((rounded[0] - residuals[0]) / np.sqrt(0.1 * n))
+        some = SubsampleOperator(
+            Subsample(4 * n, x), Subsample(4 * n, x), operator.backend, operator.kernel, np.float32, 10**9
+        )  # fmt: skip
+        assert some.rounding_share == 0.5
+        np.testing.assert_allclose(
+            replaced(some, systems, values, residuals)[0] - residuals[0],
+            0.5 * (rounded[0] - residuals[0]), atol=1e-12,
+        )  # fmt: skip
+    assert bounds[3000] == pytest.approx(0.5 * bounds[750], rel=0.3)
 
 
 @pytest.mark.slow
