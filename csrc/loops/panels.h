@@ -197,74 +197,89 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
   return total;
 }
 
-// Quantiles (n, j) of rows at levels (n or 1, j) in (0, 1), which rise along each row. Row i has the panels from
-// starts[i] to starts[i + 1], which adjoin, and whose densities are at `places`; `below` and `above` are the masses outside them. NaN where a level
-// is outside, the cdf is nearly flat, or the masses do not sum to 1. `rule` holds the weights of the nodes in
-// [-1, 1], then the nodes; column k of `nodes` maps densities to the integral up to node k.
+// The quantiles (j,) of one row at levels (j,) in (0, 1) that rise, from its panels `first` to `last`, which adjoin, and
+// whose densities are at `places`; `below` and `above` are the masses outside them. NaN where a level is outside, the
+// cdf is nearly flat, or the masses do not sum to 1. `rule` holds the weights of the nodes in [-1, 1], then the nodes;
+// column k of `nodes` maps densities to the integral up to node k.
+inline void quantiles_of_row(index_t first, index_t last, in left, in half, ins density, vec<const int64_t> places,
+                             double below, double above, in levels, in rule, ins nodes, ins series,
+                             const legendre_factors& factors, double* values) {
+  const in weights = {rule.data, panel_nodes};
+  const index_t count = levels.n;
+  for (index_t c = 0; c < count; ++c) values[c] = not_a_number();
+  const panel_row rising(first, last, left, half, density, places, series, false);
+  const panel_row falling(first, last, left, half, density, places, series, true);
+  const double total = one_side(rising, factors, weights, nodes, below, false, levels.data, count, values);
+  one_side(falling, factors, weights, nodes, above, true, levels.data, count, values);
+  if (!(fabs(below + total + above - 1.0) <= mass_gap)) {
+    for (index_t c = 0; c < count; ++c) values[c] = not_a_number();
+  }
+}
+
+// Quantiles (n, j) of rows at levels (n or 1, j). Row i has the panels from starts[i] to starts[i + 1].
 inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins density, vec<const int64_t> places,
                             in below, in above, ins levels, in rule, ins nodes, ins series, outs values) {
-  constexpr index_t m = panel_nodes;
-  const in weights = {rule.data, m};
   const legendre_factors factors;
   for (index_t i = 0; i < values.n; ++i) {
-    const double* level = levels[levels.n > 1 ? i : 0];
-    const index_t first = starts[i], last = starts[i + 1], count = values.m;
-    for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
-    const double total = one_side(panel_row(first, last, left, half, density, places, series, false), factors, weights, nodes,
-                                  below[i], false, level, count, values[i]);
-    one_side(panel_row(first, last, left, half, density, places, series, true), factors, weights, nodes, above[i], true, level,
-             count, values[i]);
-    if (!(fabs(below[i] + total + above[i] - 1.0) <= mass_gap)) {
-      for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
-    }
+    quantiles_of_row(starts[i], starts[i + 1], left, half, density, places, below[i], above[i],
+                     levels.row(levels.n > 1 ? i : 0), rule, nodes, series, factors, values[i]);
   }
 }
 
-// The integrals (n,) of F^2 over the first `splits` panels of each row, and of (1 - F)^2 over the others; NaN if
-// the masses do not sum to 1. Arguments as for `panel_quantiles`.
-inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, in left, in half, ins density,
-                         vec<const int64_t> places, in below, in above, in rule, ins nodes, ins series, out scores) {
+// The integral of F^2 over the first `split` panels of one row, and of (1 - F)^2 over the others; NaN if the masses do
+// not sum to 1. Arguments as for `quantiles_of_row`.
+inline double score_of_row(index_t first, index_t last, index_t split, in left, in half, ins density,
+                           vec<const int64_t> places, double below, double above, in rule, ins nodes, ins series) {
   constexpr index_t m = panel_nodes;
   const in weights = {rule.data, m};
-  for (index_t i = 0; i < scores.n; ++i) {
-    double score = 0.0, all = below[i] + above[i];
-    for (int side = 0; side < 2; ++side) {
-      panel_row row(starts[i], starts[i + 1], left, half, density, places, series, side == 1);
-      double reached = side ? above[i] : below[i];
-      const index_t count = side ? row.count() - splits[i] : splits[i];
-      for (index_t j = 0; j < count; ++j) {
-        const double mass = row.read(j, weights), h = row.half(j);
-        double sum = 0.0, inner[panel_nodes];
-        row.apply(nodes, inner);
-        for (index_t k = 0; k < m; ++k) {
-          const double here = reached + h * inner[k];
-          sum += weights[k] * here * here;
-        }
-        score += h * sum;
-        reached += mass;
-        all += mass;
+  double score = 0.0, all = below + above;
+  for (int side = 0; side < 2; ++side) {
+    panel_row row(first, last, left, half, density, places, series, side == 1);
+    double reached = side ? above : below;
+    const index_t count = side ? row.count() - split : split;
+    for (index_t j = 0; j < count; ++j) {
+      const double mass = row.read(j, weights), h = row.half(j);
+      double sum = 0.0, inner[panel_nodes];
+      row.apply(nodes, inner);
+      for (index_t k = 0; k < m; ++k) {
+        const double here = reached + h * inner[k];
+        sum += weights[k] * here * here;
       }
+      score += h * sum;
+      reached += mass;
+      all += mass;
     }
-    scores[i] = fabs(all - 1.0) <= mass_gap ? score : not_a_number();
+  }
+  return fabs(all - 1.0) <= mass_gap ? score : not_a_number();
+}
+
+// The scores (n,) of rows; arguments as for `panel_quantiles`.
+inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, in left, in half, ins density,
+                         vec<const int64_t> places, in below, in above, in rule, ins nodes, ins series, out scores) {
+  for (index_t i = 0; i < scores.n; ++i) {
+    scores[i] = score_of_row(starts[i], starts[i + 1], splits[i], left, half, density, places, below[i], above[i], rule,
+                             nodes, series);
   }
 }
 
-// The integral (p, 1) of densities at the nodes over [-1, 1], and sizes of some of their Legendre coefficients (p, 4),
-// of which the columns of `series` (m, 4) are the maps.
-inline void panel_sizes(ins density, in weights, ins series, outs sizes) {
+// The integral of densities (m,) at the nodes over [-1, 1], and sizes of four of their Legendre coefficients, of which
+// the columns of `series` (m, 4) are the maps.
+inline void sizes_of_panel(const double* from, in weights, ins series, double* sizes) {
   constexpr index_t some = 4, m = panel_nodes;
-  for (index_t i = 0; i < density.n; ++i) {
-    const double* from = density[i];
-    double sum[some] = {}, mass[some] = {};
-    for (index_t k = 0; k < m; ++k) {
-      for (index_t c = 0; c < some; ++c) sum[c] += from[k] * series[k][c];
-    }
-    for (index_t k = 0; k < m; k += some) {
-      for (index_t c = 0; c < some; ++c) mass[c] += weights[k + c] * from[k + c];
-    }
-    sizes[i][0] = (mass[0] + mass[1]) + (mass[2] + mass[3]);
-    for (index_t c = 0; c < some; ++c) sizes[i][1 + c] = fabs(sum[c]);
+  double sum[some] = {}, mass[some] = {};
+  for (index_t k = 0; k < m; ++k) {
+    for (index_t c = 0; c < some; ++c) sum[c] += from[k] * series[k][c];
   }
+  for (index_t k = 0; k < m; k += some) {
+    for (index_t c = 0; c < some; ++c) mass[c] += weights[k + c] * from[k + c];
+  }
+  sizes[0] = (mass[0] + mass[1]) + (mass[2] + mass[3]);
+  for (index_t c = 0; c < some; ++c) sizes[1 + c] = fabs(sum[c]);
+}
+
+// Writes the sizes (p, 5) of panels with densities (p, m).
+inline void panel_sizes(ins density, in weights, ins series, outs sizes) {
+  for (index_t i = 0; i < density.n; ++i) sizes_of_panel(density[i], weights, series, sizes[i]);
 }
 
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE
