@@ -132,7 +132,7 @@ class DensityPanels:
         least : float, optional
             Level from which quantiles are an aim, too; their error is `_FOR_QUANTILES`.
         """
-        below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
+        below, above = prediction.masses_outside(edges[:, 0], edges[:, -1])
         n = len(edges)
         row: Any
         left: Any
@@ -290,7 +290,7 @@ def _integrated(
             np.stack(panels.moments(), axis=1) if moments else np.empty((0, 2)),
         )
     with np.errstate(all="ignore"):
-        below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
+        below, above = prediction.masses_outside(edges[:, 0], edges[:, -1])
     scores = np.empty(0 if y is None else n)
     quantiles = np.empty((0, 0) if levels is None else (n, levels.shape[1]))
     mean_and_std = np.empty((n if moments else 0, 2))
