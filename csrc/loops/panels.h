@@ -9,6 +9,7 @@ constexpr index_t panel_nodes = 20;  // a constant, so that products with small 
 constexpr double mass_gap = 1e-12;     // largest difference of all masses from 1, and relative to a tail's level
 constexpr int most_newton_steps = 12;  // two or three are needed
 constexpr double newton_settled = 1e-8;  // step whose square is below rounding, relative to half a panel
+constexpr double steepest = 2.0;         // slopes up to 1 more than this times the mean one keep a cubic monotone
 constexpr double panel_flat = 1e-9;      // shift of a quantile by rounding of the cdf, relative to half a panel
 
 // Of the recurrence of the Legendre polynomials, P_(k+1) = turn x P_k + back P_(k-1), in Clenshaw's order, and of
@@ -85,6 +86,7 @@ class panel_row {
     return left_[p] + half_[p] * (1.0 + from_left);
   }
 
+  const double* value() const { return value_; }
   const double* slope() const { return slope_; }
   const double* integral() const { return integral_; }
 
@@ -176,11 +178,23 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
         }
         level[i] = target[i];
         target[i] = (target[i] - reached) / half;
-        // Interpolate between the nodes around the target.
+        // Interpolate between the nodes around the target, between two nodes by a cubic with the right slopes.
         while (k < m && share[k] < target[i]) ++k;
         const double low = k ? share[k - 1] : 0.0, high = k < m ? share[k] : mass / half;
         const double from = k ? weights.data[m + k - 1] : -1.0, to = k < m ? weights.data[m + k] : 1.0;
-        t[i] = high > low ? from + (to - from) * (target[i] - low) / (high - low) : from;
+        if (!(high > low)) {
+          t[i] = from;
+          continue;
+        }
+        double part = (target[i] - low) / (high - low);
+        if (k && k < m) {
+          const double even = (high - low) / (to - from);
+          const double first = even / row.value()[k - 1] - 1.0, second = even / row.value()[k] - 1.0;
+          if (fabs(first) < steepest && fabs(second) < steepest) {
+            part += part * (1.0 - part) * (first * (1.0 - part) - second * part);
+          }
+        }
+        t[i] = from + (to - from) * part;
       }
       double height[width];
       const bool solved = 2 * some <= width ? solve_panel<width / 2>(row, factors, target, t, height)
