@@ -819,7 +819,7 @@ def integrate_densities(
     """Write scores (n,), quantiles (n, j) and moments (n, 2) of densities that are sums of terms.
 
     Each has no rows if it is not needed. Rows are cut at edges (n, E), which rise, and panels halved within
-    ``limits`` (7,), see ``csrc/loops/integrals.h``. ``families`` (k,), ``constants`` (k, n, 5) and
+    ``limits`` (8,), see ``csrc/loops/integrals.h``. ``families`` (k,), ``constants`` (k, n, 5) and
     ``weights`` (k, n) are those of the terms. ``scratch`` (p, 28) and ``places`` (p,) hold the panels of a
     row. ``y`` (n,) are edges, or outside. Other arguments as for `panel_quantiles`.
     """

@@ -31,11 +31,12 @@ struct panel_limits {
   double noise;           // multiple of the error allowed that rounding of densities may cause
   double gain;            // factor by which a halving at least reduces the error, if it helps
   double most_halvings;
-  double apart;  // ratio of the ends of a panel from which it is cut at their geometric mean
+  double apart;    // ratio of the ends of a panel from which it is cut at their geometric mean
+  double slowest;  // decay of a series, above which a peak may lie between the nodes
 
   explicit panel_limits(in values)
       : enough(values[0]), quantile_error(values[1]), least_level(values[2]), noise(values[3]), gain(values[4]),
-        most_halvings(values[5]), apart(values[6]) {}
+        most_halvings(values[5]), apart(values[6]), slowest(values[7]) {}
 };
 
 // The point at which a panel is cut.
@@ -59,10 +60,10 @@ class row_panels {
   // `scratch` (p, m + 8) and `places` (p,) have room for 2^(most_halvings + 1) panels per pair of edges.
   row_panels(const term_table& terms, const panel_limits& limits, in rule, ins series, outs scratch,
              vec<int64_t> places)
-      : terms_(terms), limits_(limits), weights_{rule.data, m}, nodes_{rule.data + m, m}, room_(scratch.n),
-        left_(scratch.data), half_(left_ + room_), first_left_(half_ + room_), first_right_(first_left_ + room_),
-        first_mass_(first_right_ + room_), first_error_(first_mass_ + room_), first_decay_(first_error_ + room_),
-        density_(first_decay_ + room_), places_(places.data) {
+      : terms_(terms), limits_(limits), weights_{rule.data, m}, nodes_{rule.data + m, m}, capacity_(scratch.n),
+        left_(scratch.data), half_(left_ + capacity_), first_left_(half_ + capacity_), first_right_(first_left_ + capacity_),
+        first_mass_(first_right_ + capacity_), first_error_(first_mass_ + capacity_), first_decay_(first_error_ + capacity_),
+        density_(first_decay_ + capacity_), places_(places.data) {
     constexpr index_t orders[4] = {m - 2, m - 1, m / 2 - 2, m / 2 - 1};
     for (index_t k = 0; k < m; ++k) {
       for (index_t c = 0; c < 4; ++c) some_[4 * k + c] = series[k][orders[c]];
@@ -125,7 +126,7 @@ class row_panels {
       // The error of the mass counts fully, that of the integral by the width of the panel. The decay of the series
       // tells its coefficient of order 2 m, the error of the mass.
       most = limits_.enough;
-      if (one.error * (one.decay * one.decay) <= limits_.enough) {
+      if (one.error * (one.decay * one.decay) <= limits_.enough && one.decay <= limits_.slowest) {
         most = greatest(limits_.enough * spread / (2 * half * tail), limits_.enough);
       }
       if (tail >= limits_.least_level) most = least(most, limits_.quantile_error * tail);
@@ -138,7 +139,7 @@ class row_panels {
         const double middle = panel_middle(one.left, one.right, limits_.apart);
         const double ends[3] = {one.left, middle, one.right};
         for (int side = 0; side < 2; ++side) {
-          if (used_ >= room_) return false;
+          if (used_ >= capacity_) return false;
           const index_t next = used_;
           const panel part = measured(i, ends[side], ends[side + 1]);
           if (!add(i, part, next, tail, spread, one.error, halvings + 1)) return false;
@@ -156,7 +157,7 @@ class row_panels {
   const term_table& terms_;
   const panel_limits& limits_;
   in weights_, nodes_;
-  index_t room_, count_ = 0, used_ = 0;
+  index_t capacity_, count_ = 0, used_ = 0;
   double *left_, *half_, *first_left_, *first_right_, *first_mass_, *first_error_, *first_decay_, *density_;
   int64_t* places_;
   double some_[4 * m];

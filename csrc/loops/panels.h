@@ -253,13 +253,15 @@ inline double score_of_row(index_t first, index_t last, index_t split, in left, 
     const index_t count = side ? row.count() - split : split;
     for (index_t j = 0; j < count; ++j) {
       const double mass = row.read(j, weights), h = row.half(j);
-      double sum = 0.0, inner[panel_nodes];
+      double sum[4] = {}, inner[panel_nodes];
       row.apply(nodes, inner);
-      for (index_t k = 0; k < m; ++k) {
-        const double here = reached + h * inner[k];
-        sum += weights[k] * here * here;
+      for (index_t k = 0; k < m; k += 4) {
+        for (index_t l = 0; l < 4; ++l) {
+          const double here = reached + h * inner[k + l];
+          sum[l] += weights.data[k + l] * here * here;
+        }
       }
-      score += h * sum;
+      score += h * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
       reached += mass;
       all += mass;
     }
@@ -280,15 +282,18 @@ inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, i
 // the columns of `series` (m, 4) are the maps.
 inline void sizes_of_panel(const double* from, in weights, ins series, double* sizes) {
   constexpr index_t some = 4, m = panel_nodes;
-  double sum[some] = {}, mass[some] = {};
-  for (index_t k = 0; k < m; ++k) {
-    for (index_t c = 0; c < some; ++c) sum[c] += from[k] * series[k][c];
+  double sum[some] = {}, other_sum[some] = {}, mass[some] = {};  // two sums do not wait for each other
+  for (index_t k = 0; k < m; k += 2) {
+    for (index_t c = 0; c < some; ++c) {
+      sum[c] += from[k] * series[k][c];
+      other_sum[c] += from[k + 1] * series[k + 1][c];
+    }
   }
   for (index_t k = 0; k < m; k += some) {
     for (index_t c = 0; c < some; ++c) mass[c] += weights[k + c] * from[k + c];
   }
   sizes[0] = (mass[0] + mass[1]) + (mass[2] + mass[3]);
-  for (index_t c = 0; c < some; ++c) sizes[1 + c] = fabs(sum[c]);
+  for (index_t c = 0; c < some; ++c) sizes[1 + c] = fabs(sum[c] + other_sum[c]);
 }
 
 // Writes the sizes (p, 5) of panels with densities (p, m).

@@ -52,6 +52,7 @@ _CROWDED = (
     0.6  # distance of two ends, relative to a panel of their component, below which one is left out
 )
 _APART = 8.0  # ratio of the ends of a panel from which it is cut at their geometric mean
+_SLOWEST = 0.1  # decay of a series, from orders about 9 to 19, above which a peak may lie between the nodes
 _TAIL_ENOUGH = 1e-15  # integral beyond the panels, relative to a score, that may be left out
 
 # Densities (p, m) at the nodes of panels: of their rows (p,), left ends and half widths.
@@ -165,9 +166,8 @@ class DensityPanels:
                     # The decay of the series tells its coefficient of order 2 m, the error of the mass.
                     decay = last_terms / (sizes[:, 3] + sizes[:, 4])
                     local = enough * spread[row] / (2 * half * tail)
-                    most_error = np.where(
-                        error * decay**2 <= enough, np.maximum(local, enough), enough
-                    )
+                    decays = (error * decay**2 <= enough) & (decay <= _SLOWEST)
+                    most_error = np.where(decays, np.maximum(local, enough), enough)
                     inner = np.minimum(most_error, _FOR_QUANTILES * tail)
                     most_error = np.where(tail >= least, inner, most_error)
                 poor = ~(error <= most_error)
@@ -295,7 +295,7 @@ def _integrated(
     quantiles = np.empty((0, 0) if levels is None else (n, levels.shape[1]))
     mean_and_std = np.empty((n if moments else 0, 2))
     families, constants, weights = zip(*terms, strict=True)
-    limits = (enough, _FOR_QUANTILES, least, _NOISE, _GAIN, float(_MOST_HALVINGS), _APART)
+    limits = (enough, _FOR_QUANTILES, least, _NOISE, _GAIN, float(_MOST_HALVINGS), _APART, _SLOWEST)
     most_panels = (edges.shape[1] - 1) << (_MOST_HALVINGS + 1)
     none = np.empty(0)
     _core.integrate_densities(
