@@ -260,7 +260,7 @@ def test_panels_of_the_core_and_those_of_numpy_agree(rng, monkeypatch, kind):
     def results():
         scores, quantiles = density_panels.panel_scores(prediction, parts, y, levels)
         far = density_panels.panel_quantiles(prediction, parts, LEVELS[None])
-        return scores, quantiles, far, *density_panels.panel_moments(parts[0])
+        return scores, quantiles, far, *density_panels.panel_moments(parts[-1])
 
     core = results()
     for part in {type(prediction), *map(type, parts)}:
