@@ -796,6 +796,34 @@ def add_densities(
     Families, and the meaning of the constants (n, 5), are listed in ``csrc/loops/densities.h``.
     """
 
+def integrate_densities(
+    edges: _F64,
+    below: _F64,
+    above: _F64,
+    families: NDArray[np.int64],
+    constants: _F64,
+    weights: _F64,
+    limits: _F64,
+    spread: _F64,
+    y: _F64,
+    levels: _F64,
+    rule: _F64,
+    nodes: _F64,
+    series: _F64,
+    scratch: _F64,
+    places: NDArray[np.int64],
+    scores: _F64,
+    quantiles: _F64,
+    moments: _F64,
+) -> None:
+    """Write scores (n,), quantiles (n, j) and moments (n, 2) of densities that are sums of terms.
+
+    Each has no rows if it is not needed. Rows are cut at edges (n, E), which rise, and panels halved within
+    ``limits`` (8,), see ``csrc/loops/integrals.h``. ``families`` (k,), ``constants`` (k, n, 5) and
+    ``weights`` (k, n) are those of the terms. ``scratch`` (p, 28) and ``places`` (p,) hold the panels of a
+    row. ``y`` (n,) are edges, or outside. Other arguments as for `panel_quantiles`.
+    """
+
 def count_ranges(mean: _F64, alpha: _F64, tail: float, first: _F64, last: _F64) -> None:
     """Write counts (n,) that have at most a mass ``tail`` below and above them, close to the nearest."""
 

@@ -12,44 +12,48 @@ struct node_values {
   double at[panel_nodes];
 };
 
-// Replaces numbers by their exponentials: 0 below -708, and about 1e308 beyond 709. With x = n ln 2 + r, the last
-// bits of `shifted` hold n; exp(r) is a Taylor polynomial, whose first term left out is below 4e-18.
+// Replaces numbers by their exponentials: 0 below -709.09, and about 1e308 beyond 709. With x = n ln 2 + r, the last
+// bits of `shifted` hold n, and those of 0 for numbers that are clamped below. exp(r) is the polynomial of
+// vector_exp.h, off by 1.7e-17, summed in pairs: a chain of products and sums would wait for each of its links.
 inline void exponentials(node_values& x) {
   constexpr index_t m = panel_nodes;
   constexpr double magic = 6755399441056767.0;  // 1.5 * 2^52 + 1023
-  constexpr double log2_e = 1.44269504088896340736, lowest = -708.0, highest = 709.0;
+  constexpr double log2_e = 1.44269504088896340736, lowest = -709.08956571282405, highest = 709.0;
   constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
-  constexpr double c[] = {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0,
-                          1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5};
+  constexpr double c[] = {0.5,
+                          1.66666666666666675e-1,
+                          4.16666666666241279e-2,
+                          8.33333333333006183e-3,
+                          1.38888889172137169e-3,
+                          1.98412698630536169e-4,
+                          2.48015212959543751e-5,
+                          2.75572684599970648e-6,
+                          2.76200884454097482e-7,
+                          2.51003854955103191e-8};
   double shifted[m], power[m], scale[m];
   uint64_t bits[m];
   for (index_t k = 0; k < m; ++k) {
     const double y = x.at[k] < lowest ? lowest : x.at[k] > highest ? highest : x.at[k];
     shifted[k] = y * log2_e + magic;
     const double n = shifted[k] - magic;
-    const double r = (y - n * ln2_high) - n * ln2_low;
-    double q = c[0];
-    for (int i = 1; i < 12; ++i) q = q * r + c[i];
-    power[k] = (q * (r * r) + r) + 1.0;
+    const double r = (y - n * ln2_high) - n * ln2_low, r2 = r * r, r4 = r2 * r2;
+    const double low = (c[0] + c[1] * r) + r2 * (c[2] + c[3] * r);
+    const double high = (c[4] + c[5] * r) + r2 * (c[6] + c[7] * r);
+    const double q = low + r4 * (high + r4 * (c[8] + c[9] * r));
+    power[k] = (q * r2 + r) + 1.0;
   }
   memcpy(bits, shifted, sizeof bits);
   for (index_t k = 0; k < m; ++k) bits[k] <<= 52;
   memcpy(scale, bits, sizeof bits);
-  for (index_t k = 0; k < m; ++k) x.at[k] = x.at[k] < lowest ? 0.0 : power[k] * scale[k];
+  for (index_t k = 0; k < m; ++k) x.at[k] = power[k] * scale[k];
 }
 
 // Replaces numbers by their logarithms. With x = 2^n (1 + f) and s = f / (2 + f), log(1 + f) is 2 atanh(s), by the
-// polynomial of FreeBSD's e_log.c; the error is below a unit in the last place.
-inline void logarithms(node_values& x) {
+// polynomial of FreeBSD's e_log.c; the error is below a unit in the last place. `smallest` and `largest` bound the
+// numbers.
+inline void logarithms(node_values& x, double smallest, double largest) {
   constexpr index_t m = panel_nodes;
-  double smallest = x.at[0], largest = x.at[0];
-  for (index_t k = 1; k < m; ++k) {
-    smallest = least(smallest, x.at[k]);
-    largest = greatest(largest, x.at[k]);
-  }
-  bool normal = smallest >= 2.3e-308 && largest < infinity;
-  for (index_t k = 0; k < m; ++k) normal &= x.at[k] == x.at[k];
-  if (!normal) {
+  if (!(smallest >= 2.3e-308 && largest < infinity)) {
     for (index_t k = 0; k < m; ++k) x.at[k] = log(x.at[k]);
     return;
   }
@@ -89,71 +93,95 @@ enum density_family : int {
   family_weibull      // exp(h + (c0 - 1) log x - x^c0), x = y / c1
 };
 constexpr double most_ratio = 1e300;  // ratios beyond it have a density of 0, and no infinity appears
+constexpr double few_freedoms = 10.5;  // c3 below which a rounding of the argument of log is one of the density
 
+// Adds the weighted densities at numbers that rise.
 inline void add_density(int family, const double* c, double weight, const node_values& y, double* sum) {
   constexpr index_t m = panel_nodes;
   const double c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], height = c[4];
+  const double first = y.at[0], last = y.at[m - 1];
   node_values value, other;
   bool inside = true;
   switch (family) {
-    case family_normal:
+    case family_normal: {
+      const double unit = 1.0 / c1;
       for (index_t k = 0; k < m; ++k) {
-        const double z = (y.at[k] - c0) / c1;
+        const double z = (y.at[k] - c0) * unit;
         value.at[k] = height - 0.5 * z * z;
       }
       break;
-    case family_laplace:
-      for (index_t k = 0; k < m; ++k) value.at[k] = height - fabs(y.at[k] - c0) / c1;
+    }
+    case family_laplace: {
+      const double unit = 1.0 / c1;
+      for (index_t k = 0; k < m; ++k) value.at[k] = height - fabs(y.at[k] - c0) * unit;
       break;
-    case family_logistic:
-      for (index_t k = 0; k < m; ++k) other.at[k] = -fabs(y.at[k] - c0) / c1;
+    }
+    case family_logistic: {
+      const double unit = 1.0 / c1;
+      for (index_t k = 0; k < m; ++k) other.at[k] = -fabs(y.at[k] - c0) * unit;
       value = other;
       exponentials(other);
       for (index_t k = 0; k < m; ++k) value.at[k] += height;
       break;
-    case family_student:
+    }
+    case family_student: {
+      const double unit = 1.0 / (c1 * sqrt(c2));
       for (index_t k = 0; k < m; ++k) {
-        const double z = (y.at[k] - c0) / c1, square = least(z * z / c2, most_ratio);
-        value.at[k] = 1.0 + square;
-        other.at[k] = (square - (value.at[k] - 1.0)) / value.at[k];  // what rounding has taken from the argument
+        const double z = (y.at[k] - c0) * unit;
+        other.at[k] = least(z * z, most_ratio);
+        value.at[k] = 1.0 + other.at[k];
       }
-      logarithms(value);
+      if (c3 < few_freedoms) {
+        logarithms(value, 1.0, most_ratio);
+        for (index_t k = 0; k < m; ++k) value.at[k] = height - c3 * value.at[k];
+        break;
+      }
+      // What rounding has taken from the argument.
+      for (index_t k = 0; k < m; ++k) other.at[k] = (other.at[k] - (value.at[k] - 1.0)) / value.at[k];
+      logarithms(value, 1.0, most_ratio);
       for (index_t k = 0; k < m; ++k) value.at[k] = height - c3 * (value.at[k] + other.at[k]);
       break;
-    case family_log_normal:
-      for (index_t k = 0; k < m; ++k) inside &= y.at[k] > 0.0;
+    }
+    case family_log_normal: {
+      const double unit = 1.0 / c1;
+      inside = first > 0.0;
       other = y;
-      logarithms(other);
+      logarithms(other, first, last);
       for (index_t k = 0; k < m; ++k) {
-        const double z = (other.at[k] - c0) / c1;
+        const double z = (other.at[k] - c0) * unit;
         value.at[k] = height - other.at[k] - 0.5 * z * z;
       }
       break;
+    }
     case family_gamma:
-      for (index_t k = 0; k < m; ++k) inside &= y.at[k] > 0.0;
+      inside = first > 0.0;
       for (index_t k = 0; k < m; ++k) value.at[k] = c1 * y.at[k];
       other = value;
-      logarithms(other);
+      logarithms(other, value.at[0], value.at[m - 1]);
       for (index_t k = 0; k < m; ++k) value.at[k] = (c0 - 1.0) * other.at[k] - c0 * (value.at[k] - 1.0) + height;
       break;
-    case family_beta:
-      for (index_t k = 0; k < m; ++k) inside &= y.at[k] > 0.0 && y.at[k] < 1.0;
+    case family_beta: {
+      const double unit = 1.0 / c2, other_unit = 1.0 / (1.0 - c2);
+      inside = first > 0.0 && last < 1.0;
       for (index_t k = 0; k < m; ++k) {
-        value.at[k] = y.at[k] / c2;
-        other.at[k] = (1.0 - y.at[k]) / (1.0 - c2);
+        value.at[k] = y.at[k] * unit;
+        other.at[k] = (1.0 - y.at[k]) * other_unit;
       }
-      logarithms(value);
-      logarithms(other);
+      logarithms(value, value.at[0], value.at[m - 1]);
+      logarithms(other, other.at[m - 1], other.at[0]);
       for (index_t k = 0; k < m; ++k) value.at[k] = (c0 - 1.0) * value.at[k] + (c1 - 1.0) * other.at[k] + height;
       break;
-    case family_weibull:
-      for (index_t k = 0; k < m; ++k) inside &= y.at[k] > 0.0;
-      for (index_t k = 0; k < m; ++k) value.at[k] = least(y.at[k] / c1, most_ratio);
-      logarithms(value);
+    }
+    case family_weibull: {
+      const double unit = 1.0 / c1;
+      inside = first > 0.0;
+      for (index_t k = 0; k < m; ++k) value.at[k] = least(y.at[k] * unit, most_ratio);
+      logarithms(value, value.at[0], value.at[m - 1]);
       for (index_t k = 0; k < m; ++k) other.at[k] = c0 * value.at[k];
       exponentials(other);
       for (index_t k = 0; k < m; ++k) value.at[k] = (c0 - 1.0) * value.at[k] - other.at[k] + height;
       break;
+    }
   }
   exponentials(value);
   if (family == family_logistic) {

@@ -9,6 +9,7 @@ constexpr index_t panel_nodes = 20;  // a constant, so that products with small 
 constexpr double mass_gap = 1e-12;     // largest difference of all masses from 1, and relative to a tail's level
 constexpr int most_newton_steps = 12;  // two or three are needed
 constexpr double newton_settled = 1e-8;  // step whose square is below rounding, relative to half a panel
+constexpr double steepest = 2.0;         // slopes up to 1 more than this times the mean one keep a cubic monotone
 constexpr double panel_flat = 1e-9;      // shift of a quantile by rounding of the cdf, relative to half a panel
 
 // Of the recurrence of the Legendre polynomials, P_(k+1) = turn x P_k + back P_(k-1), in Clenshaw's order, and of
@@ -85,6 +86,7 @@ class panel_row {
     return left_[p] + half_[p] * (1.0 + from_left);
   }
 
+  const double* value() const { return value_; }
   const double* slope() const { return slope_; }
   const double* integral() const { return integral_; }
 
@@ -176,11 +178,23 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
         }
         level[i] = target[i];
         target[i] = (target[i] - reached) / half;
-        // Interpolate between the nodes around the target.
+        // Interpolate between the nodes around the target, between two nodes by a cubic with the right slopes.
         while (k < m && share[k] < target[i]) ++k;
         const double low = k ? share[k - 1] : 0.0, high = k < m ? share[k] : mass / half;
         const double from = k ? weights.data[m + k - 1] : -1.0, to = k < m ? weights.data[m + k] : 1.0;
-        t[i] = high > low ? from + (to - from) * (target[i] - low) / (high - low) : from;
+        if (!(high > low)) {
+          t[i] = from;
+          continue;
+        }
+        double part = (target[i] - low) / (high - low);
+        if (k && k < m) {
+          const double even = (high - low) / (to - from);
+          const double first = even / row.value()[k - 1] - 1.0, second = even / row.value()[k] - 1.0;
+          if (fabs(first) < steepest && fabs(second) < steepest) {
+            part += part * (1.0 - part) * (first * (1.0 - part) - second * part);
+          }
+        }
+        t[i] = from + (to - from) * part;
       }
       double height[width];
       const bool solved = 2 * some <= width ? solve_panel<width / 2>(row, factors, target, t, height)
@@ -197,74 +211,94 @@ inline double one_side(panel_row row, const legendre_factors& factors, in weight
   return total;
 }
 
-// Quantiles (n, j) of rows at levels (n or 1, j) in (0, 1), which rise along each row. Row i has the panels from
-// starts[i] to starts[i + 1], which adjoin, and whose densities are at `places`; `below` and `above` are the masses outside them. NaN where a level
-// is outside, the cdf is nearly flat, or the masses do not sum to 1. `rule` holds the weights of the nodes in
-// [-1, 1], then the nodes; column k of `nodes` maps densities to the integral up to node k.
+// The quantiles (j,) of one row at levels (j,) in (0, 1) that rise, from its panels `first` to `last`, which adjoin, and
+// whose densities are at `places`; `below` and `above` are the masses outside them. NaN where a level is outside, the
+// cdf is nearly flat, or the masses do not sum to 1. `rule` holds the weights of the nodes in [-1, 1], then the nodes;
+// column k of `nodes` maps densities to the integral up to node k.
+inline void quantiles_of_row(index_t first, index_t last, in left, in half, ins density, vec<const int64_t> places,
+                             double below, double above, in levels, in rule, ins nodes, ins series,
+                             const legendre_factors& factors, double* values) {
+  const in weights = {rule.data, panel_nodes};
+  const index_t count = levels.n;
+  for (index_t c = 0; c < count; ++c) values[c] = not_a_number();
+  const panel_row rising(first, last, left, half, density, places, series, false);
+  const panel_row falling(first, last, left, half, density, places, series, true);
+  const double total = one_side(rising, factors, weights, nodes, below, false, levels.data, count, values);
+  one_side(falling, factors, weights, nodes, above, true, levels.data, count, values);
+  if (!(fabs(below + total + above - 1.0) <= mass_gap)) {
+    for (index_t c = 0; c < count; ++c) values[c] = not_a_number();
+  }
+}
+
+// Quantiles (n, j) of rows at levels (n or 1, j). Row i has the panels from starts[i] to starts[i + 1].
 inline void panel_quantiles(vec<const int64_t> starts, in left, in half, ins density, vec<const int64_t> places,
                             in below, in above, ins levels, in rule, ins nodes, ins series, outs values) {
-  constexpr index_t m = panel_nodes;
-  const in weights = {rule.data, m};
   const legendre_factors factors;
   for (index_t i = 0; i < values.n; ++i) {
-    const double* level = levels[levels.n > 1 ? i : 0];
-    const index_t first = starts[i], last = starts[i + 1], count = values.m;
-    for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
-    const double total = one_side(panel_row(first, last, left, half, density, places, series, false), factors, weights, nodes,
-                                  below[i], false, level, count, values[i]);
-    one_side(panel_row(first, last, left, half, density, places, series, true), factors, weights, nodes, above[i], true, level,
-             count, values[i]);
-    if (!(fabs(below[i] + total + above[i] - 1.0) <= mass_gap)) {
-      for (index_t c = 0; c < count; ++c) values[i][c] = not_a_number();
-    }
+    quantiles_of_row(starts[i], starts[i + 1], left, half, density, places, below[i], above[i],
+                     levels.row(levels.n > 1 ? i : 0), rule, nodes, series, factors, values[i]);
   }
 }
 
-// The integrals (n,) of F^2 over the first `splits` panels of each row, and of (1 - F)^2 over the others; NaN if
-// the masses do not sum to 1. Arguments as for `panel_quantiles`.
-inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, in left, in half, ins density,
-                         vec<const int64_t> places, in below, in above, in rule, ins nodes, ins series, out scores) {
+// The integral of F^2 over the first `split` panels of one row, and of (1 - F)^2 over the others; NaN if the masses do
+// not sum to 1. Arguments as for `quantiles_of_row`.
+inline double score_of_row(index_t first, index_t last, index_t split, in left, in half, ins density,
+                           vec<const int64_t> places, double below, double above, in rule, ins nodes, ins series) {
   constexpr index_t m = panel_nodes;
   const in weights = {rule.data, m};
-  for (index_t i = 0; i < scores.n; ++i) {
-    double score = 0.0, all = below[i] + above[i];
-    for (int side = 0; side < 2; ++side) {
-      panel_row row(starts[i], starts[i + 1], left, half, density, places, series, side == 1);
-      double reached = side ? above[i] : below[i];
-      const index_t count = side ? row.count() - splits[i] : splits[i];
-      for (index_t j = 0; j < count; ++j) {
-        const double mass = row.read(j, weights), h = row.half(j);
-        double sum = 0.0, inner[panel_nodes];
-        row.apply(nodes, inner);
-        for (index_t k = 0; k < m; ++k) {
-          const double here = reached + h * inner[k];
-          sum += weights[k] * here * here;
+  double score = 0.0, all = below + above;
+  for (int side = 0; side < 2; ++side) {
+    panel_row row(first, last, left, half, density, places, series, side == 1);
+    double reached = side ? above : below;
+    const index_t count = side ? row.count() - split : split;
+    for (index_t j = 0; j < count; ++j) {
+      const double mass = row.read(j, weights), h = row.half(j);
+      double sum[4] = {}, inner[panel_nodes];
+      row.apply(nodes, inner);
+      for (index_t k = 0; k < m; k += 4) {
+        for (index_t l = 0; l < 4; ++l) {
+          const double here = reached + h * inner[k + l];
+          sum[l] += weights.data[k + l] * here * here;
         }
-        score += h * sum;
-        reached += mass;
-        all += mass;
       }
+      score += h * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+      reached += mass;
+      all += mass;
     }
-    scores[i] = fabs(all - 1.0) <= mass_gap ? score : not_a_number();
+  }
+  return fabs(all - 1.0) <= mass_gap ? score : not_a_number();
+}
+
+// The scores (n,) of rows; arguments as for `panel_quantiles`.
+inline void panel_scores(vec<const int64_t> starts, vec<const int64_t> splits, in left, in half, ins density,
+                         vec<const int64_t> places, in below, in above, in rule, ins nodes, ins series, out scores) {
+  for (index_t i = 0; i < scores.n; ++i) {
+    scores[i] = score_of_row(starts[i], starts[i + 1], splits[i], left, half, density, places, below[i], above[i], rule,
+                             nodes, series);
   }
 }
 
-// The integral (p, 1) of densities at the nodes over [-1, 1], and sizes of some of their Legendre coefficients (p, 4),
-// of which the columns of `series` (m, 4) are the maps.
-inline void panel_sizes(ins density, in weights, ins series, outs sizes) {
+// The integral of densities (m,) at the nodes over [-1, 1], and sizes of four of their Legendre coefficients, of which
+// the columns of `series` (m, 4) are the maps.
+inline void sizes_of_panel(const double* from, in weights, ins series, double* sizes) {
   constexpr index_t some = 4, m = panel_nodes;
-  for (index_t i = 0; i < density.n; ++i) {
-    const double* from = density[i];
-    double sum[some] = {}, mass[some] = {};
-    for (index_t k = 0; k < m; ++k) {
-      for (index_t c = 0; c < some; ++c) sum[c] += from[k] * series[k][c];
+  double sum[some] = {}, other_sum[some] = {}, mass[some] = {};  // two sums do not wait for each other
+  for (index_t k = 0; k < m; k += 2) {
+    for (index_t c = 0; c < some; ++c) {
+      sum[c] += from[k] * series[k][c];
+      other_sum[c] += from[k + 1] * series[k + 1][c];
     }
-    for (index_t k = 0; k < m; k += some) {
-      for (index_t c = 0; c < some; ++c) mass[c] += weights[k + c] * from[k + c];
-    }
-    sizes[i][0] = (mass[0] + mass[1]) + (mass[2] + mass[3]);
-    for (index_t c = 0; c < some; ++c) sizes[i][1 + c] = fabs(sum[c]);
   }
+  for (index_t k = 0; k < m; k += some) {
+    for (index_t c = 0; c < some; ++c) mass[c] += weights[k + c] * from[k + c];
+  }
+  sizes[0] = (mass[0] + mass[1]) + (mass[2] + mass[3]);
+  for (index_t c = 0; c < some; ++c) sizes[1 + c] = fabs(sum[c] + other_sum[c]);
+}
+
+// Writes the sizes (p, 5) of panels with densities (p, m).
+inline void panel_sizes(ins density, in weights, ins series, outs sizes) {
+  for (index_t i = 0; i < density.n; ++i) sizes_of_panel(density[i], weights, series, sizes[i]);
 }
 
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

@@ -101,6 +101,10 @@ struct loop_table {
   void (*add_masses)(ins masses, vec<const int64_t> offset, in weights, outs totals);
   void (*add_densities)(vec<const int64_t> rows, in left, in half, in nodes, int family,
                         ins constants, in weights, outs densities);
+  void (*integrate_densities)(ins edges, in below, in above, vec<const int64_t> families,
+                              cube<const double> constants, ins weights, in limits, in spread,
+                              in y, ins levels, in rule, ins nodes, ins series, outs scratch,
+                              vec<int64_t> places, out scores, outs quantiles, outs moments);
   void (*count_ranges)(in mean, in alpha, double tail, out first, out last);
   void (*count_masses)(in first, in step, in base, in slope, outs masses);
   index_t (*accept_pivots)(outs residual, vec<const int64_t> proposals, in least, in uniform,

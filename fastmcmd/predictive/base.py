@@ -125,9 +125,13 @@ class Predictive(Abstract):
     def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y_i < y_i) and P(Y_i <= y_i): one and the same array for continuous distributions."""
         high = self.cdf(y)
-        if not self.discrete and type(self).cdf_below is Predictive.cdf_below:
+        if self.atomless or (not self.discrete and type(self).cdf_below is Predictive.cdf_below):
             return high, high
         return self.cdf_below(y), high
+
+    def masses_outside(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return P(Y_i <= low_i) and P(Y_i > high_i)."""
+        return self.cdf(low), self.sf(high)
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y_i > y_i), in the shape of `cdf`.

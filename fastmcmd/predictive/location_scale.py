@@ -191,7 +191,8 @@ class StudentT(PearsonFamily):
 
     def _quantile(self, level: Array, df: Array, loc: Array, scale: Array) -> Array:
         tail = np.minimum(level, 1 - level)
-        step = scale * np.where(tail == 0, -np.inf, _lower_quantile(tail, df))
+        inner = np.where(tail == 0, 0.5, tail)  # SciPy is slow at 0
+        step = scale * np.where(tail == 0, -np.inf, _lower_quantile(inner, df))
         far = np.isinf(step) & (tail > 0)
         if far.any():  # z overflows, but with a small scale the quantile may not
             step = np.where(

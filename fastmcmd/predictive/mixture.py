@@ -200,6 +200,11 @@ class Mixture(Predictive):
         y = self.outcomes(y)
         return self._sum(lambda component: component.sf(y))
 
+    def masses_outside(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return P(Y_i <= low_i) and P(Y_i > high_i)."""
+        masses = self._sum(lambda part: np.stack(part.masses_outside(low, high), axis=1))
+        return masses[:, 0], masses[:, 1]
+
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,), by a log-sum-exp over components.
 

@@ -265,6 +265,12 @@ class Truncated(ByQuadrature):
         share = self._without_cancellation(share, _smaller(below, at_least), y, self.high)
         return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, share))
 
+    def masses_outside(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return P(Y_i <= low_i) and P(Y_i > high_i): 0 where these are the ends of the interval."""
+        none = np.zeros(len(self))
+        below = none if self.atomless and (low <= self.low).all() else self.cdf(low)
+        return below, none if (high >= self.high).all() else self.sf(high)
+
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,): -inf outside the interval."""
         y = self.outcomes(y)
@@ -497,9 +503,12 @@ class Truncated(ByQuadrature):
         """Return draws (n, size): quantiles at uniform levels.
 
         If quantiles of the base are slow (Student-t, Gamma, Beta), draws of the base that lie in the
-        interval instead, where these are not rare.
+        interval instead, where these are not rare. Draws from truncated mixtures are those of their
+        truncated components.
         """
         rng = generator(random_state, Purpose.SAMPLE)
+        if self._splits:
+            return self._mixture.sample(size, rng)
         if isinstance(self.base, PearsonFamily):
             return self._accepted(check_count(size, "size"), rng)
         uniform = 1 - rng.random((len(self), check_count(size, "size")))  # in (0, 1]
@@ -551,6 +560,8 @@ class Truncated(ByQuadrature):
         part._cancelled = np.empty(0, dtype=np.intp)
         if len(self._cancelled) and np.isin(rows, self._cancelled).any():
             part._cancelled = part._integrate()
+        if "_mixture" in self.__dict__:
+            part._mixture = self._mixture.take(rows)
         return part
 
     @property
@@ -585,11 +596,13 @@ class Truncated(ByQuadrature):
         heavy = np.zeros(len(self), dtype=bool)
         if is_inexact.any() and not self.discrete:
             heavy = is_inexact & ~np.isfinite(self.base.std)
-            mean[heavy], std[heavy] = (value[heavy] for value in self._heavy_moments())
+        if heavy.any():
+            mean[heavy], std[heavy] = self.take(np.flatnonzero(heavy))._heavy_moments()
             heavy &= ~np.isfinite(std)
         inexact_rows = np.flatnonzero(is_inexact & ~(heavy & ~np.isfinite(mean)))
         if len(inexact_rows):
-            sums = self.take(inexact_rows)._sums()
+            is_all = len(inexact_rows) == len(self)
+            sums = (self if is_all else self.take(inexact_rows))._sums()
             mean[inexact_rows], std[inexact_rows] = (
                 sums[0],
                 np.where(heavy[inexact_rows], std[inexact_rows], sums[1]),
@@ -720,6 +733,8 @@ class Truncated(ByQuadrature):
             return super().scored_quantiles(y, levels)
         scores, out = np.empty(len(self)), np.empty((len(self), len(levels)))
         usual = np.setdiff1d(np.arange(len(self)), self._cancelled)
+        if self._splits:
+            self._panel_components()  # computed once, before rows are taken
         if len(self._cancelled):
             narrow = self.take(self._cancelled)
             scores[self._cancelled] = narrow.crps(y[self._cancelled])

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import fastmcmd as fm
+from fastmcmd.predictive import truncated
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics import density_panels
@@ -225,3 +226,67 @@ def test_moments_of_a_truncated_mixture_of_far_narrow_components():
     assert values.shape == (n, truncated.node_count)
     by_nodes = (values * masses).sum(axis=1)
     np.testing.assert_allclose(by_nodes, mean, rtol=1e-9, atol=1e-9)
+
+
+PANEL_CASES = {
+    "mixture": lambda rng: Mixture(
+        [
+            fm.StudentT(rng.uniform(1.2, 60, 40), rng.normal(size=40), rng.lognormal(0, 2, 40)),
+            fm.Gaussian(rng.normal(size=40), 1.0),
+            fm.Logistic(3 * rng.normal(size=40), rng.lognormal(0, 2, 40)),
+        ],
+        rng.dirichlet([1.0, 1.0, 0.1], 40),
+    ),
+    "positive": lambda rng: Mixture(
+        [
+            fm.Gamma(rng.uniform(0.4, 90, 40), rng.lognormal(0, 1, 40)),
+            fm.Weibull(rng.uniform(0.7, 9, 40), rng.lognormal(0, 1, 40)),
+            fm.LogNormal(rng.normal(size=40), rng.uniform(0.1, 1.5, 40)),
+        ]
+    ),
+    "truncated": lambda rng: Truncated(
+        fm.Beta(rng.uniform(0.5, 40, 40), rng.uniform(1, 40, 40)), 0.02, rng.uniform(0.3, 1, 40)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PANEL_CASES)
+def test_panels_of_the_core_and_those_of_numpy_agree(rng, monkeypatch, kind):
+    """The core cuts and integrates rows as `DensityPanels` does, which knows densities alone."""
+    prediction = PANEL_CASES[kind](rng)
+    parts = getattr(prediction, "components", (prediction,))
+    y, levels = prediction.quantile(0.3), LEVELS[None, 1:-1]
+
+    def results():
+        scores, quantiles = density_panels.panel_scores(prediction, parts, y, levels)
+        far = density_panels.panel_quantiles(prediction, parts, LEVELS[None])
+        return scores, quantiles, far, *density_panels.panel_moments(parts[-1])
+
+    core = results()
+    for part in {type(prediction), *map(type, parts)}:
+        monkeypatch.setattr(part, "density_terms", lambda self: None)
+    for one, other in zip(core, results(), strict=True):
+        both = np.isfinite(one) & np.isfinite(other)
+        assert both.mean() > 0.9
+        np.testing.assert_allclose(one[both], other[both], rtol=1e-11, atol=1e-13)
+
+
+def test_few_draws_of_a_truncated_mixture_need_no_search(monkeypatch):
+    """Four draws of each of a million rows took twenty minutes, by bisection of the cdf."""
+    monkeypatch.setattr(truncated, "by_halving", None)
+    n = 4000
+    parts = [fm.StudentT(4.0, np.zeros(n), 1.0), fm.Gaussian(np.full(n, 2.0), 0.5)]
+    prediction = Truncated(Mixture(parts, [0.7, 0.3]), -1.0, 2.5)
+    draws = prediction.sample(2, 3)
+    for column in draws.T:
+        assert stats.kstest(prediction.cdf(column), "uniform").pvalue > 1e-4
+
+
+def test_masses_outside_the_ends_of_an_interval():
+    base = fm.StudentT([3.0, 4.0], 0.0, 1.0)
+    prediction = Truncated(base, -1.0, 2.0)
+    for low, high in [(-1.0, 2.0), (-2.0, 3.0), (-0.5, 1.5)]:
+        ends = np.full(2, low), np.full(2, high)
+        below, above = prediction.masses_outside(*ends)
+        np.testing.assert_array_equal(below, prediction.cdf(ends[0]))
+        np.testing.assert_array_equal(above, prediction.sf(ends[1]))

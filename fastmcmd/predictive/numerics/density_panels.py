@@ -52,6 +52,7 @@ _CROWDED = (
     0.6  # distance of two ends, relative to a panel of their component, below which one is left out
 )
 _APART = 8.0  # ratio of the ends of a panel from which it is cut at their geometric mean
+_SLOWEST = 0.1  # decay of a series, from orders about 9 to 19, above which a peak may lie between the nodes
 _TAIL_ENOUGH = 1e-15  # integral beyond the panels, relative to a score, that may be left out
 
 # Densities (p, m) at the nodes of panels: of their rows (p,), left ends and half widths.
@@ -132,7 +133,7 @@ class DensityPanels:
         least : float, optional
             Level from which quantiles are an aim, too; their error is `_FOR_QUANTILES`.
         """
-        below, above = prediction.cdf(edges[:, 0]), prediction.sf(edges[:, -1])
+        below, above = prediction.masses_outside(edges[:, 0], edges[:, -1])
         n = len(edges)
         row: Any
         left: Any
@@ -143,7 +144,7 @@ class DensityPanels:
         left, right = left[wide], right[wide]
         rule, _, series = _rule()
         weights = rule[:_NODES]
-        density = _density_of(prediction)
+        density = _densities_of(prediction)
         some = np.ascontiguousarray(series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]])
         resolved: Any = np.isfinite(edges).all(axis=1)
         parts: list[tuple[Any, ...]] = []
@@ -165,9 +166,8 @@ class DensityPanels:
                     # The decay of the series tells its coefficient of order 2 m, the error of the mass.
                     decay = last_terms / (sizes[:, 3] + sizes[:, 4])
                     local = enough * spread[row] / (2 * half * tail)
-                    most_error = np.where(
-                        error * decay**2 <= enough, np.maximum(local, enough), enough
-                    )
+                    decays = (error * decay**2 <= enough) & (decay <= _SLOWEST)
+                    most_error = np.where(decays, np.maximum(local, enough), enough)
                     inner = np.minimum(most_error, _FOR_QUANTILES * tail)
                     most_error = np.where(tail >= least, inner, most_error)
                 poor = ~(error <= most_error)
@@ -250,19 +250,11 @@ class DensityPanels:
         return np.where(safe, first + unit * mean, np.nan), np.where(safe, std, np.nan)
 
 
-def _density_of(prediction: Predictive) -> Density:
-    """Return the densities at nodes of panels: from the core for its families, else as they come."""
+def _densities_of(prediction: Predictive) -> Density:
+    """Return the densities at nodes of panels, for as many panels at a time as stay in a cache."""
     nodes = _rule()[0][_NODES:]
-    terms = prediction.density_terms()
 
-    def compiled(rows: NDArray[np.intp], left: Array, half: Array) -> Array:
-        out = np.zeros((len(rows), _NODES))
-        for family, constants, weights in terms or ():
-            _core.add_densities(rows, left, half, nodes, family, constants, weights, out)
-        return out
-
-    def generic(rows: NDArray[np.intp], left: Array, half: Array) -> Array:
-        # For as many panels at a time as stay in a cache.
+    def densities(rows: NDArray[np.intp], left: Array, half: Array) -> Array:
         out = np.empty((len(rows), _NODES))
         for start in range(0, len(rows), _CHUNK):
             some = slice(start, start + _CHUNK)
@@ -270,7 +262,51 @@ def _density_of(prediction: Predictive) -> Density:
             out[some] = prediction.densities(rows[some], values)
         return out
 
-    return generic if terms is None else compiled
+    return densities
+
+
+def _integrated(
+    prediction: Predictive,
+    edges: Array,
+    enough: float,
+    *,
+    levels: Array | None = None,
+    y: Array | None = None,
+    spread: Array | None = None,
+    least: float = np.inf,
+    moments: bool = False,
+) -> tuple[Array, Array, Array]:
+    """Return scores (n,), quantiles (n, j) and moments (n, 2), each without rows if it is not asked for.
+
+    `DensityPanels.of` describes the arguments. The core integrates densities for which it has formulas.
+    """
+    n = len(edges)
+    terms = prediction.density_terms()
+    if terms is None:
+        panels = DensityPanels.of(prediction, edges, enough, spread, least)
+        return (
+            np.empty(0) if y is None else panels.scores(y),
+            np.empty((0, 0)) if levels is None else panels.quantiles(levels),
+            np.stack(panels.moments(), axis=1) if moments else np.empty((0, 2)),
+        )
+    with np.errstate(all="ignore"):
+        below, above = prediction.masses_outside(edges[:, 0], edges[:, -1])
+    scores = np.empty(0 if y is None else n)
+    quantiles = np.empty((0, 0) if levels is None else (n, levels.shape[1]))
+    mean_and_std = np.empty((n if moments else 0, 2))
+    families, constants, weights = zip(*terms, strict=True)
+    limits = (enough, _FOR_QUANTILES, least, _NOISE, _GAIN, float(_MOST_HALVINGS), _APART, _SLOWEST)
+    most_panels = (edges.shape[1] - 1) << (_MOST_HALVINGS + 1)
+    none = np.empty(0)
+    _core.integrate_densities(
+        np.ascontiguousarray(edges), below, above,
+        np.array(families), np.stack(constants), np.stack(weights), np.array(limits),
+        none if spread is None else spread, none if y is None else y,
+        np.empty((1, 0)) if levels is None else np.ascontiguousarray(levels),
+        *_rule(), np.empty((most_panels, _NODES + 8)), np.empty(most_panels, dtype=np.int64),
+        scores, quantiles, mean_and_std,
+    )  # fmt: skip
+    return scores, quantiles, mean_and_std
 
 
 def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array) -> Array:
@@ -358,8 +394,7 @@ def panel_quantiles(
         return np.full((len(prediction), levels.shape[1]), np.nan)
     edges, first, last = _edges_of(components, least)
     ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
-    panels = DensityPanels.of(prediction, ends, _FOR_QUANTILES)
-    return panels.quantiles(levels)
+    return _integrated(prediction, ends, _FOR_QUANTILES, levels=levels)[1]
 
 
 def _middle_half(part_edges: Array) -> Array:
@@ -411,11 +446,13 @@ def panel_scores(
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
     ends = np.clip(ends, first[:, None], last[:, None])
     least = np.inf if levels is None else min(float(levels[0, 0]), 1 - float(levels[0, -1]))
-    panels = DensityPanels.of(prediction, ends, _FOR_SCORES, spread, least)
     nearest = np.clip(y, ends[:, 0], ends[:, -1])
-    scores = panels.scores(nearest) + np.abs(y - nearest)
+    scores, quantiles, _ = _integrated(
+        prediction, ends, _FOR_SCORES, levels=levels, y=nearest, spread=spread, least=least
+    )
+    scores = scores + np.abs(y - nearest)
     scores = np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
-    return scores, np.empty((len(y), 0)) if levels is None else panels.quantiles(levels)
+    return scores, np.empty((len(y), 0)) if levels is None else quantiles
 
 
 def has_shared_levels(levels: Array) -> bool:
@@ -430,4 +467,5 @@ def panel_moments(prediction: Predictive) -> tuple[Array, Array]:
     As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
     """
     ends = joined([prediction.panel_edges()[0]], prediction.kinks())
-    return DensityPanels.of(prediction, ends, _FOR_MOMENTS).moments()
+    moments = _integrated(prediction, ends, _FOR_MOMENTS, moments=True)[2]
+    return moments[:, 0], moments[:, 1]
