@@ -44,9 +44,10 @@ Index = NDArray[np.intp]
 CANDIDATES = 10_000  # rows from which landmarks are chosen
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
-# With so many landmarks all rows are looked through for isolated ones if residuals are measured (rows on
-# disk have to be read for that). A fifth as many as there are candidates become candidates, too.
+# With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
+# many as there are candidates become candidates, too.
 _LOOKED_THROUGH, _ISOLATED = (48, 128), 5
+_AGAIN = 4  # so many times more landmarks show others, for a sixteenth of the work of a pass
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
@@ -234,7 +235,8 @@ class LandmarkChoice:
         self._problem, self._progress = problem, progress
         self._stream, self._setting = problem.stream, problem.setting
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
-        self._index = np.empty(0, dtype=np.intp)  # rows of the candidates
+        # Rows of the candidates, how many of them are isolated, and landmarks when these were looked for.
+        self._index, self._isolated, self._looked_at = np.empty(0, dtype=np.intp), 0, 0
         self.notes: list[str] = []
         self.searched = 0
 
@@ -294,12 +296,11 @@ class LandmarkChoice:
 
         Returns the candidates, which isolated rows may have joined.
         """
-        complete = False
         for rank in ranks_to_try(candidates.search.rank, most, counts):
-            if not complete and self._looks_through(candidates.search.rank):
-                candidates, complete = self._with_isolated(candidates, most), True
+            if self._looks_through(candidates.search.rank):
+                candidates = self._with_isolated(candidates, most)
             search = candidates.search
-            if complete:
+            if self._looked_at:
                 self._extend(search, rank - int((rank - search.rank) * _FAR))
                 search.take_farthest(rank)
             self._extend(search, rank)
@@ -334,8 +335,8 @@ class LandmarkChoice:
         self._progress.report(f"{rank} landmarks: predicted error {error:.1e} (target {goal:.1e})")
 
     def _looks_through(self, rank: int) -> bool:
-        """Tell whether to look for isolated rows among all rows."""
-        least = _LOOKED_THROUGH[isinstance(self._stream.x, Rows)]
+        """Tell whether to look for isolated rows among all rows, with ``rank`` landmarks."""
+        least = max(_LOOKED_THROUGH[isinstance(self._stream.x, Rows)], _AGAIN * self._looked_at)
         return rank >= least and self._setting.landmarks != "uniform"
 
     def _with_isolated(self, candidates: CandidateProblem, most: int) -> CandidateProblem:
@@ -346,18 +347,20 @@ class LandmarkChoice:
         """
         stream, search, index = self._stream, candidates.search, self._index
         rows_of_weight = len(self._rows_of_weight())
+        uniform, self._looked_at = len(index) - self._isolated, search.rank
         features, residual_diagonal = search.kernel_features(), np.zeros(len(stream))
         for rows, block in as_blocks(stream.x, self._problem.step(search.rank)):
             residual_diagonal[rows] = features.of_rows(block, EXACT, keep=False, sizes=False)[2]
         residual_diagonal[index] = 0.0
         if stream.weights is not None:
             residual_diagonal *= stream.weights
-        count = min(len(index) // _ISOLATED, int(np.count_nonzero(residual_diagonal)))
+        count = min(uniform // _ISOLATED, int(np.count_nonzero(residual_diagonal)))
         if not count:
             return candidates
         isolated = np.sort(np.argpartition(residual_diagonal, -count)[-count:])
         # A uniform candidate represents many rows, an isolated one only itself.
-        weight = np.full(len(isolated), len(index) / (rows_of_weight - len(isolated)))
+        self._isolated += count
+        weight = np.full(count, uniform / (rows_of_weight - self._isolated))
         if stream.weights is not None:
             weight *= stream.weights[isolated]
         x = np.concatenate([search.rows, stream.x[isolated]])

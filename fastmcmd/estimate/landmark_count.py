@@ -29,6 +29,7 @@ _LADDER = tuple(round(2 ** (k / 6)) for k in (*range(28, 48, 2), *range(48, 83))
 _LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
 # A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
 _SURE = {"rigorous": 0.7, "sampled": 0.55}
+_APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
 _WORTH = 1.6  # largest cost of the trace certificate, relative to that of sampled residuals
 # No error is predicted below this share of the forecast number of landmarks. Forecasts from few landmarks
 # are rough, so a step is at most about this factor.
@@ -140,21 +141,27 @@ class Forecast:
         return bool(self._looks) and self._looks[-1][1] <= _SURE[self.kind]
 
     @property
+    def _trend(self) -> tuple[tuple[int, float], tuple[int, float]] | None:
+        """The last error, after one with far fewer landmarks: single errors scatter. None if unknown."""
+        rank = self._looks[-1][0] if self._looks else 0
+        before = [look for look in self._looks if _LOOKED_AT <= look[0] <= rank / _APART]
+        return (before[-1], self._looks[-1]) if before else None
+
+    @property
     def hopeless(self) -> bool:
-        """Whether the last errors fall too slowly; over two steps, because a single error scatters."""
-        looks = [look for look in self._looks if look[0] >= _LOOKED_AT]
-        return len(looks) > 2 and cannot_converge(looks[-3], looks[-1], self.most, self.kind)
+        """Whether the last errors fall too slowly."""
+        trend = self._trend
+        return trend is not None and cannot_converge(*trend, self.most, self.kind)
 
     @property
     def needed(self) -> float | None:
         """Number of landmarks that reach the goal if the error falls on as fast; None if unknown."""
-        looks = [look for look in self._looks if look[0] >= _LOOKED_AT]
-        if len(looks) < 3:
+        if self._trend is None:
             return None
-        rank, error = looks[-1]
+        before, (rank, error) = self._trend
         if error <= _SURE[self.kind]:
             return float(rank)
-        fall = slope(looks[-3], looks[-1], "rigorous")
+        fall = slope(before, (rank, error), "rigorous")
         if fall >= 0.0:
             return math.inf
         return rank + math.log(_SURE[self.kind] / error) / fall

@@ -31,7 +31,9 @@ from fastmcmd.solvers.protocol import Cost, ProblemSize
 __all__ = ["LowRank"]
 
 _ROUNDS = 4  # passes of the normal equations at most; each adds landmarks until the goal is met
-_GROWTH = 1.5
+# Factor by which the number of landmarks grows from one pass to the next. Errors fall with its fourth power
+# or faster; half of the goal is aimed at.
+_LEAST_GROWTH, _MOST_GROWTH, _ERROR_POWER, _AIM = 1.1, 1.5, 4.0, 0.5
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
 _COARSE = 1e-5  # tolerance from which float32 features are precise enough
@@ -88,8 +90,7 @@ class LowRank:
         work = _Certification(problem, kinds, passes)
         best: tuple[float, LowRankPart, Array] | None = None
         for attempt in range(_ROUNDS):
-            rank = min(setting.most, math.ceil(_GROWTH * features.rank))
-            last = fixed or attempt + 1 == _ROUNDS or rank <= features.rank
+            last = fixed or attempt + 1 == _ROUNDS or features.rank >= setting.most
             dtype, sizes = work.precision(features)
             row_pass = passes.sums(features, dtype, sizes=sizes)
             certified = work.by_trace(features, dtype, row_pass, last=last)
@@ -113,6 +114,7 @@ class LowRank:
             best = worst, part, errors
             if worst <= 1.0 or last:
                 break
+            rank = min(setting.most, math.ceil(_growth(worst) * features.rank))
             enlarged = choice.more(
                 features, row_pass.residual_diagonal, rank, certified.importance(row_pass),
                 work.grid_residual,
@@ -126,6 +128,14 @@ class LowRank:
             features = enlarged.kernel_features()
         assert best is not None
         return work.of_models(*best[1:])
+
+
+def _growth(error: float) -> float:
+    """Return the factor by which landmarks that leave this error, relative to the goal, should increase."""
+    if not error < math.inf:
+        return _MOST_GROWTH
+    needed = (error / _AIM) ** (1 / _ERROR_POWER)
+    return min(_MOST_GROWTH, max(_LEAST_GROWTH, needed))
 
 
 @dataclass(eq=False)
