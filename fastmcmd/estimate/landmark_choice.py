@@ -46,7 +46,7 @@ _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
-_LOOKED_THROUGH, _ISOLATED = (48, 128), 5
+_LOOKED_THROUGH, _ISOLATED = (25, 128), 5
 _AGAIN = 4  # so many times more landmarks show others, for a sixteenth of the work of a pass
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
@@ -134,7 +134,15 @@ class CandidateProblem:
         """
         problem, search = self.problem, self.search
         if self._fitted is None or self._fitted[0].rank != search.rank:
-            self._fitted = self._fit()
+            features, sums = search.kernel_features(), problem.sums(search.rank)
+            sums.add(
+                search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight
+            )
+            sums.settle()
+            if len(self.rhs) < self._n:  # landmarks are a smaller share of all rows
+                sums.residual_trace *= len(self.rhs) / max(1, len(self.rhs) - search.rank)
+            solutions = problem.solve(sums, features, None)
+            self._fitted = features, solutions, sums.max_residual_diagonal
         features, solutions, largest = self._fitted
         if kind == "rigorous":
             return problem.errors(solutions, largest)
@@ -149,16 +157,6 @@ class CandidateProblem:
             at = self.residual_rows, *search.features_of(self.residual_rows.x)
             largest = max(largest, float(at[2].max()))
         return problem.errors(self._certified(features, solutions, *at), largest)
-
-    def _fit(self) -> tuple[KernelFeatures, list[LowRankSolution], float]:
-        """Return the features at the landmarks so far, the solutions, and the largest residual diagonal."""
-        problem, search = self.problem, self.search
-        features, sums = search.kernel_features(), problem.sums(search.rank)
-        sums.add(search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight)
-        sums.settle()
-        if len(self.rhs) < self._n:  # landmarks are a smaller share of all rows
-            sums.residual_trace *= len(self.rhs) / max(1, len(self.rhs) - search.rank)
-        return features, problem.solve(sums, features, None), sums.max_residual_diagonal
 
     def _certified(
         self,
@@ -257,46 +255,14 @@ class LandmarkChoice:
         no model can reach the goal; that holds back no other solver, so it applies with ``give_up`` only.
         """
         setting, models = self._setting, range(self._problem.models)
-        most = setting.most if setting.rank is None else setting.rank
-        index = self._candidates(most)
-        most = min(most, len(index))
-        weights = self._stream.weights
-        weight = np.ones(len(index)) if weights is None else weights[index]
-        search = self.search(self._stream.x[index], weight, most)
-        rhs, _ = self._stream.rhs(index)
+        search, most = self._first_search()
+        rhs, _ = self._stream.rhs(self._index)
         candidates = CandidateProblem(self._problem, search, rhs)
         if setting.rank is not None:
             self._extend(search, most)
             return search.kernel_features(), self._kinds_at_rank(candidates)
-        cost = PassCost(
-            entry_cost(self._problem.kernel, search.rows.shape[1], self._problem.backend.name),
-            self._stream.columns, LEAST_DRAWS,
-        )  # fmt: skip
-        counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
-        self._index = index
-        search = self._climb(candidates, most, counts).search
-        kinds = {model: count.kind for model, count in enumerate(counts) if count.kind is not None}
-        if len(kinds) < len(counts) and not setting.give_up:
-            self._extend(search, most)
-            kinds = dict.fromkeys(models, KINDS[setting.certificate][-1]) | kinds
-        return (search.kernel_features(), kinds) if kinds else None
-
-    def _kinds_at_rank(self, candidates: CandidateProblem) -> dict[int, CertificateKind]:
-        """Return the certificate of each model with a number of landmarks that the options fix."""
-        certificate, models = self._setting.certificate, range(self._problem.models)
-        if certificate != "auto":
-            return dict.fromkeys(models, KINDS[certificate][0])
-        errors = candidates.errors("rigorous")
-        return {model: "sampled" if errors[model] > 1.0 else "rigorous" for model in models}
-
-    def _climb(
-        self, candidates: CandidateProblem, most: int, counts: list[LandmarkCount]
-    ) -> CandidateProblem:
-        """Add landmarks until each model has a certificate, or none can reach the goal.
-
-        Returns the candidates, which isolated rows may have joined.
-        """
-        for rank in ranks_to_try(candidates.search.rank, most, counts):
+        counts = [LandmarkCount(setting.certificate, most, self._pass_cost()) for _ in models]
+        for rank in ranks_to_try(0, most, counts):
             if self._looks_through(candidates.search.rank):
                 candidates = self._with_isolated(candidates, most)
             search = candidates.search
@@ -311,7 +277,34 @@ class LandmarkChoice:
                 count.decide(search.rank, last=last)
             if last:
                 break
-        return candidates
+        search = candidates.search
+        kinds = {model: count.kind for model, count in enumerate(counts) if count.kind is not None}
+        if len(kinds) < len(counts) and not setting.give_up:
+            self._extend(search, most)
+            kinds = dict.fromkeys(models, KINDS[setting.certificate][-1]) | kinds
+        return (search.kernel_features(), kinds) if kinds else None
+
+    def _first_search(self) -> tuple[LandmarkSearch, int]:
+        """Return a search among candidates drawn uniformly, and the largest number of landmarks."""
+        setting, stream = self._setting, self._stream
+        most = setting.most if setting.rank is None else setting.rank
+        self._index = index = self._candidates(most)
+        most = min(most, len(index))
+        weight = np.ones(len(index)) if stream.weights is None else stream.weights[index]
+        return self.search(stream.x[index], weight, most), most
+
+    def _pass_cost(self) -> PassCost:
+        problem = self._problem
+        entry = entry_cost(problem.kernel, int(self._stream.x.shape[1]), problem.backend.name)
+        return PassCost(entry, self._stream.columns, LEAST_DRAWS)
+
+    def _kinds_at_rank(self, candidates: CandidateProblem) -> dict[int, CertificateKind]:
+        """Return the certificate of each model with a number of landmarks that the options fix."""
+        certificate, models = self._setting.certificate, range(self._problem.models)
+        if certificate != "auto":
+            return dict.fromkeys(models, KINDS[certificate][0])
+        errors = candidates.errors("rigorous")
+        return {model: "sampled" if errors[model] > 1.0 else "rigorous" for model in models}
 
     def _predict(
         self,

@@ -33,7 +33,7 @@ _APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
 _WORTH = 1.6  # largest cost of the trace certificate, relative to that of sampled residuals
 # No error is predicted below this share of the forecast number of landmarks. Forecasts from few landmarks
 # are rough, so a step is at most about this factor.
-_SKIPPED, _FARTHEST = 0.85, 1.9
+_NEAREST, _FARTHEST = 0.85, 1.9
 
 
 def cannot_converge(
@@ -70,14 +70,14 @@ def ranks_to_try(start: int, end: int, counts: Sequence[LandmarkCount]) -> Itera
 
     Ranks far below all forecasts are left out, but none is more than about twice the one before.
     """
-    tried = start
+    last_rank = start
     for rank in trial_ranks(start, end):
         undecided = [count for count in counts if not count.decided]
         if not undecided:
             return
-        least = min(_SKIPPED * min(count.forecast for count in undecided), _FARTHEST * tried)
+        least = min(_NEAREST * min(count.forecast for count in undecided), _FARTHEST * last_rank)
         if rank == end or rank >= least:
-            tried = rank
+            last_rank = rank
             yield rank
 
 
@@ -148,13 +148,13 @@ class Forecast:
         return (before[-1], self._looks[-1]) if before else None
 
     @property
-    def hopeless(self) -> bool:
+    def cannot_converge(self) -> bool:
         """Whether the last errors fall too slowly."""
         trend = self._trend
         return trend is not None and cannot_converge(*trend, self.most, self.kind)
 
     @property
-    def needed(self) -> float | None:
+    def landmarks_needed(self) -> float | None:
         """Number of landmarks that reach the goal if the error falls on as fast; None if unknown."""
         if self._trend is None:
             return None
@@ -188,19 +188,21 @@ class LandmarkCount:
     def __init__(self, certificate: str, most: int, cost: PassCost) -> None:
         self._forecasts = {kind: Forecast(kind, most) for kind in KINDS[certificate]}
         self._cost = cost
-        self._hopeless = False
+        self._cannot_converge = False
         self.kind: CertificateKind | None = None
 
     @property
     def decided(self) -> bool:
         """Whether a certificate is chosen, or no number of landmarks is enough."""
-        return self.kind is not None or self._hopeless
+        return self.kind is not None or self._cannot_converge
 
     @property
     def forecast(self) -> float:
         """Least number of landmarks with which a certificate may reach the goal; 0 if unknown."""
-        alive = [one for one in self._forecasts.values() if one.has_begun and not one.hopeless]
-        return min((one.needed or 0.0 for one in alive), default=0.0)
+        alive = [
+            one for one in self._forecasts.values() if one.has_begun and not one.cannot_converge
+        ]
+        return min((one.landmarks_needed or 0.0 for one in alive), default=0.0)
 
     def asks(self, kind: str, rank: int, *, last: bool) -> bool:
         """Tell whether the error by this kind of certificate at ``rank`` matters for the decision.
@@ -223,24 +225,26 @@ class LandmarkCount:
             if one.within_goal and (kind == "rigorous" or self._prefers_sampled(rank, last=last)):
                 self.kind = kind
                 return
-        self._hopeless = all(one.hopeless for one in self._forecasts.values())
+        self._cannot_converge = all(one.cannot_converge for one in self._forecasts.values())
 
-    def needed(self) -> tuple[float, CertificateKind] | None:
+    def cheapest(self) -> tuple[float, CertificateKind] | None:
         """Return the forecast number of landmarks and its certificate, for one that is not decided."""
         forecasts = [
-            (one.needed, kind) for kind, one in self._forecasts.items() if not one.hopeless
+            (one.landmarks_needed, kind)
+            for kind, one in self._forecasts.items()
+            if not one.cannot_converge
         ]
-        known = [(count, kind) for count, kind in forecasts if count is not None]
-        return min(known, key=lambda one: self._cost.of(one[1], one[0]), default=None)
+        counts = [(count, kind) for count, kind in forecasts if count is not None]
+        return min(counts, key=lambda one: self._cost.of(one[1], one[0]), default=None)
 
     def _prefers_sampled(self, rank: int, *, last: bool) -> bool:
         """Tell whether sampled residuals at ``rank`` cost clearly less than the trace certificate."""
         trace = self._forecasts.get("rigorous")
         if trace is None:
             return True
-        if trace.hopeless or last:
+        if trace.cannot_converge or last:
             return not trace.within_goal
-        if trace.needed is None:
+        if trace.landmarks_needed is None:
             return False
-        dearer = self._cost.of("rigorous", max(trace.needed, rank))
+        dearer = self._cost.of("rigorous", max(trace.landmarks_needed, rank))
         return dearer > _WORTH * self._cost.of("sampled", rank)

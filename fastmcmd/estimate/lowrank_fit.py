@@ -134,8 +134,8 @@ def _growth(error: float) -> float:
     """Return the factor by which landmarks that leave this error, relative to the goal, should increase."""
     if not error < math.inf:
         return _MOST_GROWTH
-    needed = (error / _AIM) ** (1 / _ERROR_POWER)
-    return min(_MOST_GROWTH, max(_LEAST_GROWTH, needed))
+    factor = (error / _AIM) ** (1 / _ERROR_POWER)
+    return min(_MOST_GROWTH, max(_LEAST_GROWTH, factor))
 
 
 @dataclass(eq=False)

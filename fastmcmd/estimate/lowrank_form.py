@@ -129,12 +129,12 @@ class _Round:
         self._models: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
         self._streams: list[list[RowStream]] = []
         self._outputs = 0
-        drawn = [
+        parts = [
             _spread(sample.all_outputs, _LEAST_POOL)
             for sample in {id(sample): sample for one in pending for sample in one.samples}.values()
             if isinstance(sample.all_outputs, DrawnOutputs)
         ]
-        self._drawn = np.concatenate(drawn) if drawn else None
+        self._drawn_outputs = np.concatenate(parts) if parts else None
         for one in pending:
             values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
             self._outputs = max(self._outputs, len(values))
@@ -151,7 +151,7 @@ class _Round:
         groups = [groups for *_, groups in self._models]
         for number, side_by_side in enumerate(zip(*groups, strict=True)):
             rows = [
-                RowStream(group.samples, features, group.difference, self._drawn)
+                RowStream(group.samples, features, group.difference, self._drawn_outputs)
                 for group, (_, features, _) in zip(side_by_side, self._models, strict=True)
             ]
             share = replace(self._setting, goal=self._setting.goal / len(groups[0]))

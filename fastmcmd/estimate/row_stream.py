@@ -189,10 +189,10 @@ class RowStream:
 
     def largest_excess(self, square: float) -> float:
         """Return the largest ``||D^(-1/2) s||`` of drawn outputs beyond the residual ``square`` of each."""
-        allowed = square + self.noise()
+        expected = square + self.noise()
         return max(
             (
-                float(np.sqrt(max(0.0, total / self._total - allowed) / sample.lam))
+                float(np.sqrt(max(0.0, total / self._total - expected) / sample.lam))
                 for total, sample in zip(self._truncated, self.samples, strict=True)
                 if isinstance(sample.all_outputs, DrawnOutputs)
             ),

@@ -245,8 +245,8 @@ class _Look:
                 return search.rank, count.kind
             if last or search.rank < rank:
                 return None, ""
-        needed = None if count.decided else count.needed()
-        return (None, "") if needed is None else (math.ceil(min(needed[0], 1e9)), needed[1])
+        best = None if count.decided else count.cheapest()
+        return (None, "") if best is None else (math.ceil(min(best[0], 1e9)), best[1])
 
     def _errors(self, kind: str) -> tuple[float, float]:
         """Return the error of a pass over these rows, relative to the goal, at them and far from them."""

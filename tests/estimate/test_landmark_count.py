@@ -36,11 +36,11 @@ def climb(trace, sampled, certificate="auto", most=4000):
 
 def test_forecast_of_an_exponential_decay():
     forecast = Forecast("rigorous", 4000)
-    assert forecast.needed is None
+    assert forecast.landmarks_needed is None
     for rank in (64, 81, 102):
         forecast.add(rank, 1e6 * math.exp(-rank / 50))
-    assert forecast.needed == pytest.approx(50 * math.log(1e6 / 0.7))
-    assert not forecast.hopeless
+    assert forecast.landmarks_needed == pytest.approx(50 * math.log(1e6 / 0.7))
+    assert not forecast.cannot_converge
     assert not forecast.within_goal
 
 
@@ -126,7 +126,7 @@ def test_isolated_rows_outside_the_candidates_cost_no_second_pass(weighted, monk
     assert not any("continued with" in note for note in low.info.notes)
 
 
-def test_one_missed_output_does_not_repeat_the_solve(monkeypatch):
+def test_one_output_of_large_residual_does_not_repeat_the_solve(monkeypatch):
     monkeypatch.setattr(lowrank_form, "POOL", 6000)
     solves = []
     solve = LowRank.solve
