@@ -138,7 +138,7 @@ def low_rank_peak(
     features = 8 * outputs * (3 * per_model + 6)
     proposed = min(_PROPOSED, max(8, rank // 2))
     search = 8 * searched * (rank + 2 * proposed + 6 * columns + dim + 4)
-    passes = 8 * block * (2 * rank + 3 * (1 + threads) * columns + 3 * dim) + 48 * rank**2
+    passes = 8 * block * (2 * rank + 2 * (1 + threads) * columns + 3 * dim) + 48 * rank**2
     stored_bytes = 8 * (5 * rows + 2 * points) + 8 * models * rows
     residuals = residual_bytes + 24 * rank**2
     return threads * TILE_BYTES + stored_bytes + max(features, search, passes, residuals)

@@ -41,7 +41,8 @@ __all__ = ["CANDIDATES", "CandidateProblem", "LandmarkChoice", "ResidualRows", "
 
 Index = NDArray[np.intp]
 
-CANDIDATES = 10_000  # rows from which landmarks are chosen
+CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
+_FEW = 20_000
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
@@ -112,6 +113,8 @@ class CandidateProblem:
         Search among the candidates.
     rhs : ndarray (m, c)
         Right-hand sides of the candidates.
+    isolated : int
+        Number of the last candidates that are isolated rows: each represents only itself.
 
     Attributes
     ----------
@@ -121,8 +124,10 @@ class CandidateProblem:
         Rows that are no candidates, for predictions of sampled certificates; None takes the candidates.
     """
 
-    def __init__(self, problem: PartProblem, search: LandmarkSearch, rhs: Array) -> None:
-        self.problem, self.search, self.rhs = problem, search, rhs
+    def __init__(
+        self, problem: PartProblem, search: LandmarkSearch, rhs: Array, isolated: int = 0
+    ) -> None:
+        self.problem, self.search, self.rhs, self._isolated = problem, search, rhs, isolated
         self.residual_rows: ResidualRows | None = None
         self._fitted: tuple[KernelFeatures, list[LowRankSolution], float] | None = None
         self._n = len(problem.stream)
@@ -156,7 +161,30 @@ class CandidateProblem:
         else:
             at = self.residual_rows, *search.features_of(self.residual_rows.x)
             largest = max(largest, float(at[2].max()))
-        return problem.errors(self._certified(features, solutions, *at), largest)
+        errors = problem.errors(self._certified(features, solutions, *at), largest)
+        return errors + self._own_terms(norms)
+
+    def _own_terms(self, norms: HostArray) -> Array:
+        """Return the errors, relative to the goal, that isolated candidates which are no landmarks add.
+
+        ``norms`` (models, m) are those of ``D B`` of the candidates. Such a row's residual is ``e B``.
+        """
+        search, problem = self.search, self.problem
+        isolated = slice(len(self.rhs) - self._isolated, None)
+        share = search.weight[isolated] / float(search.weight.sum())
+        terms = (
+            search.residual_diagonal[isolated]
+            * share
+            * norms[:, isolated]
+            * problem.unit
+            / problem.lam
+        )
+        if not terms.size:
+            return np.zeros(len(norms))
+        slope = np.sqrt((share * terms**2).sum(axis=1) / problem.lam) / 2
+        return np.asarray(
+            (terms.max(axis=1) + problem.setting.scale * slope) / problem.setting.goal
+        )
 
     def _certified(
         self,
@@ -361,7 +389,7 @@ class LandmarkChoice:
         joined.take(search.pivots)
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
         self._index = np.concatenate([index, isolated])
-        return CandidateProblem(self._problem, joined, rhs)
+        return CandidateProblem(self._problem, joined, rhs, self._isolated)
 
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self._setting.landmarks == "uniform":
@@ -374,8 +402,9 @@ class LandmarkChoice:
 
     def _candidates(self, most: int) -> Index:
         """Return rows of positive weight, drawn uniformly, in ascending order."""
-        size = int(np.clip(self._setting.budget // 4 // (8 * most), 2 * most, CANDIDATES))
         rows = self._rows_of_weight()
+        largest = CANDIDATES if len(rows) > _FEW else _FEW
+        size = int(np.clip(self._setting.budget // 4 // (8 * most), 2 * most, largest))
         if len(rows) <= size:
             return rows
         return np.sort(self.rng.choice(rows, size, replace=False))

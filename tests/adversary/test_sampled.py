@@ -15,8 +15,7 @@ def test_bounds_that_were_too_small(seed):
     """Points beside isolated rows far from the origin were rounded to float32: 4.3 times the bound."""
     outcome = sampled.attack(seed, 16000)
     assert outcome.kind == "lowrank sampled"
-    assert outcome.ratio <= 1
-    assert outcome.error < 1e-8  # rounded, 1e-6
+    assert outcome.ratio <= 0.1
 
 
 @pytest.mark.parametrize("seed", [640055, 640195])

@@ -166,7 +166,13 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     members |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
     members |= {"weighted_parts", "has_quick_quantiles"}
     assert wrapped.has_quick_quantiles <= base.has_quick_quantiles
-    members |= {"kinks", "panel_edges", "shares_panels"}
+    members |= {"kinks", "panel_edges", "shares_panels", "masses_outside"}
+    ends = base.quantile(0.2), base.quantile(0.9)
+    for outside, expected in zip(
+        wrapped.masses_outside(*ends), base.masses_outside(*ends), strict=True
+    ):
+        np.testing.assert_allclose(outside, expected, rtol=1e-6 if loose else 1e-9)
+    np.testing.assert_allclose(base.masses_outside(*ends), (base.cdf(ends[0]), base.sf(ends[1])))
     members.add("density_terms")  # tests/predictive/test_density_terms.py
     if wrapper not in ("zero-inflated", "recalibrated"):  # have further jumps
         np.testing.assert_allclose(base.kinks(), np.unique(wrapped.kinks(), axis=1))
