@@ -29,7 +29,6 @@ from fastmcmd.estimate.landmark_count import (
 )
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
-from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import CertificateKind
@@ -47,7 +46,7 @@ _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
-_LOOKED_THROUGH, _ISOLATED = (25, 128), 5
+_LOOKED_THROUGH, _LOOKED_THROUGH_ON_DISK, _ISOLATED = 25, 128, 5
 _AGAIN = 4  # so many times more landmarks show others, for a sixteenth of the work of a pass
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
@@ -289,7 +288,8 @@ class LandmarkChoice:
         if setting.rank is not None:
             self._extend(search, most)
             return search.kernel_features(), self._kinds_at_rank(candidates)
-        counts = [LandmarkCount(setting.certificate, most, self._pass_cost()) for _ in models]
+        cost = PassCost.of_problem(self._problem)
+        counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
         for rank in ranks_to_try(0, most, counts):
             if self._looks_through(candidates.search.rank):
                 candidates = self._with_isolated(candidates, most)
@@ -318,13 +318,7 @@ class LandmarkChoice:
         most = setting.most if setting.rank is None else setting.rank
         self._index = index = self._candidates(most)
         most = min(most, len(index))
-        weight = np.ones(len(index)) if stream.weights is None else stream.weights[index]
-        return self.search(stream.x[index], weight, most), most
-
-    def _pass_cost(self) -> PassCost:
-        problem = self._problem
-        entry = entry_cost(problem.kernel, int(self._stream.x.shape[1]), problem.backend.name)
-        return PassCost(entry, self._stream.columns, LEAST_DRAWS)
+        return self.search(stream.x[index], self._weights_of(index), most), most
 
     def _kinds_at_rank(self, candidates: CandidateProblem) -> dict[int, CertificateKind]:
         """Return the certificate of each model with a number of landmarks that the options fix."""
@@ -357,8 +351,8 @@ class LandmarkChoice:
 
     def _looks_through(self, rank: int) -> bool:
         """Tell whether to look for isolated rows among all rows, with ``rank`` landmarks."""
-        least = max(_LOOKED_THROUGH[isinstance(self._stream.x, Rows)], _AGAIN * self._looked_at)
-        return rank >= least and self._setting.landmarks != "uniform"
+        first = _LOOKED_THROUGH_ON_DISK if isinstance(self._stream.x, Rows) else _LOOKED_THROUGH
+        return rank >= max(first, _AGAIN * self._looked_at) and self._setting.landmarks != "uniform"
 
     def _with_isolated(self, candidates: CandidateProblem, most: int) -> CandidateProblem:
         """Return the candidates together with the other rows that the landmarks miss most.
@@ -369,6 +363,8 @@ class LandmarkChoice:
         stream, search, index = self._stream, candidates.search, self._index
         rows_of_weight = len(self._rows_of_weight())
         uniform, self._looked_at = len(index) - self._isolated, search.rank
+        if len(index) == rows_of_weight:
+            return candidates
         features, residual_diagonal = search.kernel_features(), np.zeros(len(stream))
         for rows, block in as_blocks(stream.x, self._problem.step(search.rank)):
             residual_diagonal[rows] = features.of_rows(block, EXACT, keep=False, sizes=False)[2]
@@ -381,9 +377,7 @@ class LandmarkChoice:
         isolated = np.sort(np.argpartition(residual_diagonal, -count)[-count:])
         # A uniform candidate represents many rows, an isolated one only itself.
         self._isolated += count
-        weight = np.full(count, uniform / (rows_of_weight - self._isolated))
-        if stream.weights is not None:
-            weight *= stream.weights[isolated]
+        weight = self._weights_of(isolated) * (uniform / (rows_of_weight - self._isolated))
         x = np.concatenate([search.rows, stream.x[isolated]])
         joined = self.search(x, np.concatenate([search.weight, weight]), most)
         joined.take(search.pivots)
@@ -413,17 +407,19 @@ class LandmarkChoice:
         weights = self._stream.weights
         return np.arange(len(self._stream)) if weights is None else np.flatnonzero(weights)
 
+    def _weights_of(self, index: Index) -> Array:
+        weights = self._stream.weights
+        return np.ones(len(index)) if weights is None else weights[index]
+
     def _residual_rows(self) -> ResidualRows | None:
         """Return some rows of positive weight that are no candidates; None if there are none."""
-        stream, weights, rows = self._stream, self._stream.weights, self._rows_of_weight()
-        candidates = self._index
+        stream, rows, candidates = self._stream, self._rows_of_weight(), self._index
         if len(rows) == len(candidates):
             return None
         rng, size = generator(len(stream), Purpose.PROBE), len(candidates) + _RESIDUAL_ROWS
         trial_rows = rng.choice(rows, min(size, len(rows)), replace=False)  # in random order
         index = np.sort(trial_rows[np.isin(trial_rows, candidates, invert=True)][:_RESIDUAL_ROWS])
-        weight = np.ones(len(index)) if weights is None else weights[index]
-        return ResidualRows(stream.x[index], stream.rhs(index)[0], weight)
+        return ResidualRows(stream.x[index], stream.rhs(index)[0], self._weights_of(index))
 
     def search(self, x: HostArray, weight: Array, most: int) -> LandmarkSearch:
         """Return a search for landmarks among candidates ``x`` (m, d)."""

@@ -11,12 +11,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fastmcmd.estimate.part_problem import PartProblem
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.costs import EXACT_COST
+from fastmcmd.solvers.residual_sample import LEAST_DRAWS
 
 __all__ = [
-    "KINDS", "Forecast", "LandmarkCount", "PassCost", "cannot_converge", "ranks_to_try", "slope",
-    "trial_ranks",
+    "KINDS", "LEAST_RANK", "Forecast", "LandmarkCount", "PassCost", "cannot_converge", "ranks_to_try",
+    "slope",
 ]  # fmt: skip
 
 KINDS: dict[str, tuple[CertificateKind, ...]] = {
@@ -26,6 +29,7 @@ KINDS: dict[str, tuple[CertificateKind, ...]] = {
 }
 # Trial ranks: 25, 32, 40, ... 256, 287, 323, ... 13004. A pass costs about their square.
 _LADDER = tuple(round(2 ** (k / 6)) for k in (*range(28, 48, 2), *range(48, 83)))
+LEAST_RANK = _LADDER[0]
 _LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
 # A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
 _SURE = {"rigorous": 0.7, "sampled": 0.55}
@@ -60,18 +64,13 @@ def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float
     return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
 
 
-def trial_ranks(start: int, end: int) -> list[int]:
-    """Return the numbers of landmarks at which errors are predicted, from ``start`` to ``end``."""
-    return [*(step for step in _LADDER if start <= step < end), end]
-
-
 def ranks_to_try(start: int, end: int, counts: Sequence[LandmarkCount]) -> Iterator[int]:
     """Yield trial ranks as long as a count is undecided.
 
     Ranks far below all forecasts are left out, but none is more than about twice the one before.
     """
     last_rank = start
-    for rank in trial_ranks(start, end):
+    for rank in [*(step for step in _LADDER if start <= step < end), end]:
         undecided = [count for count in counts if not count.decided]
         if not undecided:
             return
@@ -98,6 +97,13 @@ class PassCost:
     entry: float
     columns: int
     draws: int
+
+    @classmethod
+    def of_problem(cls, problem: PartProblem) -> PassCost:
+        """Return the cost of passes over the rows of a problem."""
+        dim = int(problem.stream.x.shape[1])
+        entry = entry_cost(problem.kernel, dim, problem.backend.name)
+        return cls(entry, problem.stream.columns, LEAST_DRAWS)
 
     def of(self, kind: str, rank: float) -> float:
         """Return the cost with this kind of certificate and number of landmarks."""

@@ -129,9 +129,10 @@ class _Round:
         self._models: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
         self._streams: list[list[RowStream]] = []
         self._outputs = 0
+        nature, models = pending[0].samples[0], [one.samples[1] for one in pending]
         parts = [
             _spread(sample.all_outputs, _LEAST_POOL)
-            for sample in {id(sample): sample for one in pending for sample in one.samples}.values()
+            for sample in (nature, *models)
             if isinstance(sample.all_outputs, DrawnOutputs)
         ]
         self._drawn_outputs = np.concatenate(parts) if parts else None

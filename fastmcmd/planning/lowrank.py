@@ -13,7 +13,13 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.landmark_choice import CANDIDATES, CandidateProblem, trace_may_suffice
-from fastmcmd.estimate.landmark_count import KINDS, LandmarkCount, PassCost, ranks_to_try
+from fastmcmd.estimate.landmark_count import (
+    KINDS,
+    LEAST_RANK,
+    LandmarkCount,
+    PassCost,
+    ranks_to_try,
+)
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import LowRank
@@ -23,19 +29,16 @@ from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
-from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
 from fastmcmd.planning.rates import seconds_of
 from fastmcmd.planning.subsample import Subsample
 from fastmcmd.solvers.landmarks import LandmarkSearch
-from fastmcmd.solvers.residual_sample import LEAST_DRAWS
 
 __all__ = ["Search", "plan_of", "search"]
 
 _SHARE = 4  # at most 1 / 4 of the rows are trial landmarks; more would merely reproduce the rows
-_LEAST = 25  # trial landmarks, however few rows there are
 _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
 _TIMED = 2048  # rows of a pass that is timed
 # Usual ratio of the landmarks with and without those that rows far from all others need.
@@ -138,7 +141,7 @@ class _Look:
         terms = [Term(slice(0, stream.columns), lam, 1.0)]
         self._problem = PartProblem.of(stream, terms, backend, kernel, setting)
         most, count = setting.most, len(rows)
-        self._end = most if count == rows.n else min(most, max(_LEAST, count // _SHARE))
+        self._end = most if count == rows.n else min(most, max(LEAST_RANK, count // _SHARE))
         self._search = LandmarkSearch(
             backend, kernel, rows.x, np.ones(count), max(self._end, setting.rank or 0),
             generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
@@ -231,8 +234,7 @@ class _Look:
         If the rows are too few for the last landmarks, the error is extrapolated at its rate of decay.
         """
         search, end, setting = self._search, self._end, self._setting
-        entry = entry_cost(self._problem.kernel, self._rows.dim, self._problem.backend.name)
-        cost = PassCost(entry, self._problem.stream.columns, LEAST_DRAWS)
+        cost = PassCost.of_problem(self._problem)
         count = LandmarkCount(setting.certificate, setting.most, cost)
         for rank in ranks_to_try(search.rank, end, [count]):
             self._extend(rank)
