@@ -42,12 +42,8 @@ struct program_runner {
       leaf_block<T, Rows>(program.codes[0], program.params, pairs, out);
       return;
     }
-    if (program.exponentials == 2) {
-      exponentials_block<T, 2, Rows>(program.params, program.factor, pairs.statistic[1], out);
-      return;
-    }
-    if (program.exponentials == 3) {
-      exponentials_block<T, 3, Rows>(program.params, program.factor, pairs.statistic[1], out);
+    if (program.exponentials) {
+      sum_of_exponentials<T, Rows>(program, pairs, out);
       return;
     }
     T* top = stack;  // one past the highest block

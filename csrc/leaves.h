@@ -113,6 +113,10 @@ struct pair_block {
   bool diagonal;
 };
 
+// Numbers whose fourth power is normal, with a margin.
+template <class T>
+constexpr T least_with_fourth_power = sizeof(T) == 4 ? T(1e-9) : T(1e-75);
+
 template <class T, int Rows>
 inline void exponential_block(double gamma, block<const T, Rows> in, block<T, Rows> out) {
   const vec<T> minus_gamma = broadcast(static_cast<T>(-gamma));
@@ -121,37 +125,62 @@ inline void exponential_block(double gamma, block<const T, Rows> in, block<T, Ro
   });
 }
 
-// out := factor * sum of exp(-gamma s) over Count gammas, in registers from load to store.
-template <class T, int Count, int Rows>
-inline void exponentials_block(const double* params, double factor, block<const T, Rows> in,
-                               block<T, Rows> out) {
+// v^4, and 0 instead of a number too small for its format, which would take some processors long.
+template <class T>
+inline vec<T> fourth_power(vec<T> v) {
+  const vec<T> least = broadcast(least_with_fourth_power<T>);
+  const vec<T> kept = select_less<T>(v, least, broadcast<T>(0), v);
+  const vec<T> square = kept * kept;
+  return square * square;
+}
+
+// out := factor * sum of exp(-gamma s) over Count gammas, in registers from load to store. With Powers each
+// gamma is four times the one before, and one exponential gives them all; `in` may be `out`.
+template <class T, int Count, bool Powers, int Rows>
+inline void exponentials_block(const program_view& program, block<const T, Rows> in, block<T, Rows> out) {
   vec<T> minus_gamma[Count];
   for (int t = 0; t < Count; ++t) {
-    // The program is leaf, leaf, add, leaf, add, ...
-    const index_t op = t == 0 ? 0 : 2 * t - 1;
-    minus_gamma[t] = broadcast(static_cast<T>(-params[op * params_per_op]));
+    minus_gamma[t] = broadcast(static_cast<T>(-program.gammas[t]));
   }
-  const vec<T> scale = broadcast(static_cast<T>(factor));
+  const vec<T> scale = broadcast(static_cast<T>(program.factor));
   map_block(in, out, [&](vec<T> s) {
-    vec<T> sum = exponential<vector_math<T>>(s, minus_gamma[0]);
+    vec<T> value = exponential<vector_math<T>>(s, minus_gamma[0]);
+    vec<T> sum = value;
 #pragma GCC unroll 4
-    for (int t = 1; t < Count; ++t) sum = sum + exponential<vector_math<T>>(s, minus_gamma[t]);
+    for (int t = 1; t < Count; ++t) {
+      value = Powers ? fourth_power<T>(value) : exponential<vector_math<T>>(s, minus_gamma[t]);
+      sum = sum + value;
+    }
     return sum * scale;
   });
 }
 
 template <class T, int Rows>
-inline void leaf_block(int32_t code, const double* p, const pair_block<T, Rows>& pairs, block<T, Rows> out) {
-  block<const T, Rows> squared = pairs.statistic[1];
-  if (!squared.data && (code == op_rbf || code == op_matern)) {
-    squared_from_dot<T>(pairs.statistic[0], out, pairs.x_norms, pairs.z_norms, pairs.diagonal);
-    squared = {out.data, out.ld};
+inline block<const T, Rows> squared_distances(const pair_block<T, Rows>& pairs, block<T, Rows> out) {
+  if (pairs.statistic[1].data) return pairs.statistic[1];
+  squared_from_dot<T>(pairs.statistic[0], out, pairs.x_norms, pairs.z_norms, pairs.diagonal);
+  return {out.data, out.ld};
+}
+
+template <class T, int Rows>
+inline void sum_of_exponentials(const program_view& program, const pair_block<T, Rows>& pairs,
+                                block<T, Rows> out) {
+  const block<const T, Rows> squared = squared_distances(pairs, out);
+  if (program.exponentials == 2) {
+    return program.powers ? exponentials_block<T, 2, true>(program, squared, out)
+                          : exponentials_block<T, 2, false>(program, squared, out);
   }
+  return program.powers ? exponentials_block<T, 3, true>(program, squared, out)
+                        : exponentials_block<T, 3, false>(program, squared, out);
+}
+
+template <class T, int Rows>
+inline void leaf_block(int32_t code, const double* p, const pair_block<T, Rows>& pairs, block<T, Rows> out) {
   switch (code) {
     case op_rbf:
-      return exponential_block(p[0], squared, out);
+      return exponential_block(p[0], squared_distances(pairs, out), out);
     case op_matern:
-      return matern_block(p, squared, out);
+      return matern_block(p, squared_distances(pairs, out), out);
     case op_laplacian:
       return exponential_block(p[0], pairs.statistic[2], out);
     case op_polynomial:

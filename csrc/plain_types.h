@@ -32,6 +32,7 @@ enum op_code : int32_t {
 };
 
 constexpr int params_per_op = 4;
+constexpr int max_exponentials = 3;
 
 // The statistics of a pair of points from which all leaves are computed.
 enum statistic : unsigned { stat_dot = 1, stat_squared = 2, stat_l1 = 4, stat_unequal = 8 };
@@ -56,6 +57,8 @@ struct program_view {
   unsigned statistics;  // bit set of what the leaves need at this dimension
   index_t depth;        // largest height of the stack
   int exponentials;     // number of RBFs if the program is their sum times `factor`, else 0
+  double gammas[max_exponentials];
+  bool powers;  // whether each of these is four times the one before
   double factor;
 };
 

@@ -7,7 +7,6 @@
 namespace fastmcmd {
 
 constexpr index_t max_program_depth = 64;
-constexpr index_t max_exponentials = 3;
 
 // Cancellation in |x|^2 + |z|^2 - 2 x.z leaves an error of about eps |x|^2 in a squared distance;
 // exp(-r) turns it into its square root where points coincide, so it always gets the direct sum.
@@ -36,9 +35,22 @@ inline int count_exponentials(const int32_t* codes, index_t length) {
   return (i == length || scaled) && count >= 2 && count <= max_exponentials ? static_cast<int>(count) : 0;
 }
 
+// Fills in how the program sums RBFs, if it does. The program is leaf, leaf, add, leaf, add, ...
+inline void set_exponentials(program_view& program) {
+  program.exponentials = count_exponentials(program.codes, program.length);
+  program.powers = program.exponentials > 0;
+  for (int t = 0; t < program.exponentials; ++t) {
+    program.gammas[t] = program.params[(t == 0 ? 0 : 2 * t - 1) * params_per_op];
+    if (t > 0 && program.gammas[t] != 4 * program.gammas[t - 1]) program.powers = false;
+  }
+  if (program.exponentials && program.codes[program.length - 1] == op_mul) {
+    program.factor = program.params[(program.length - 2) * params_per_op];
+  }
+}
+
 inline program_view make_program(const int32_t* codes, const double* params, index_t length,
                                  index_t d) {
-  program_view program = {codes, params, length, 0, 0, 0, 1.0};
+  program_view program = {codes, params, length, 0, 0, 0, {}, false, 1.0};
   // Rows that are compared cannot be centred, and without that the expanded form loses digits.
   // The last parameter of a leaf asks for direct distances whatever the dimension.
   bool direct = d <= direct_distance_limit;
@@ -63,10 +75,7 @@ inline program_view make_program(const int32_t* codes, const double* params, ind
   }
   FASTMCMD_CHECK(height == 1, "the kernel program must leave exactly one kernel");
   FASTMCMD_CHECK(program.depth <= max_program_depth, "the kernel program is nested too deeply");
-  if (direct) program.exponentials = count_exponentials(codes, length);
-  if (program.exponentials && codes[length - 1] == op_mul) {
-    program.factor = params[(length - 2) * params_per_op];
-  }
+  set_exponentials(program);
   return program;
 }
 

@@ -21,9 +21,12 @@ from fastmcmd.kernels.base import (
     operation,
     underflow,
 )
+from fastmcmd.kernels.distance import RBF, number
 from fastmcmd.kernels.inner import moderate_rows
 
 __all__ = ["Constant", "Product", "Sum"]
+
+_EXP_UNITS = 2.0  # relative error of the core's exponential in units of rounding
 
 
 @operation("constant")
@@ -175,7 +178,22 @@ class Sum(_Pair):
         """Return the sum of the errors plus the rounding of the sum."""
         parts = self.left.entry_error(unit, dim, max_norm2, direct)
         parts += self.right.entry_error(unit, dim, max_norm2, direct)
+        parts += unit * self._fourth_power_units()
         return parts + unit * (self.max_value(max_norm2) + parts)
+
+    def _fourth_power_units(self) -> float:
+        """Return the units that taking fourth powers adds to the error of an exponential; else 0.
+
+        If the gamma of an RBF is four times that of the one before, the core computes its value as the
+        fourth power of the value before, which has four times the relative error, and two more roundings.
+        The core's exponential has at most two units.
+        """
+        before = self.left.right if isinstance(self.left, Sum) else self.left
+        if not _is_fourth_power(before, self.right):
+            return 0.0
+        if isinstance(self.left, Sum) and _is_fourth_power(self.left.left, before):
+            return _fourth_power_error(_fourth_power_error(_EXP_UNITS))
+        return _fourth_power_error(_EXP_UNITS)
 
     def __repr__(self) -> str:
         return f"{self.left!r} + {self.right!r}"
@@ -225,3 +243,14 @@ class Product(_Pair):
             for part in (self.left, self.right)
         )
         return " * ".join(parts)
+
+
+def _is_fourth_power(before: Kernel, kernel: Kernel) -> bool:
+    """Tell whether the values of ``kernel`` are the fourth powers of those of ``before``."""
+    if not (isinstance(before, RBF) and isinstance(kernel, RBF)):
+        return False
+    return number(kernel.gamma) == 4 * number(before.gamma)
+
+
+def _fourth_power_error(units: float) -> float:
+    return 4 * units + 2

@@ -278,6 +278,24 @@ def test_direct_distances_on_request(name, dtype, d, kernel, rng):
     assert np.abs(gram - kernel(x, z)).max() <= bound
 
 
+@pytest.mark.parametrize("d", [1, 40])
+@pytest.mark.parametrize("ratio", [4, 4 * (1 + 1e-15), 5])
+def test_sums_of_exponentials(name, dtype, d, ratio):
+    """The core takes fourth powers of values from 1 down to 0, if the ratio is 4 exactly."""
+    backend = BACKENDS[name]()
+    x = np.zeros((200, d))
+    x[1:, 0] = np.geomspace(1e-9, 40.0, 199)
+    narrow = fm.RBF(0.5) + fm.RBF(0.5 * ratio)
+    for kernel in (narrow, narrow + fm.RBF(0.5 * ratio**2), narrow * fm.Constant(0.5)):
+        bound = kernel.entry_error(UNITS[dtype], d, 1600.0, backend.direct_distances(d))
+        points = backend.points(x, dtype)
+        gram = np.asarray(backend.gram(kernel, points))
+        assert np.abs(gram - kernel(x)).max() <= bound
+        assert np.isfinite(gram).all()
+        assert (gram >= 0).all()
+        assert np.all(np.diag(gram) == dtype(kernel.diagonal(x)[0]))
+
+
 # ------------------------------------------------------------------------------ factors, threads
 
 

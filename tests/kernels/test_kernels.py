@@ -390,6 +390,8 @@ def test_bounds_hold_in_the_core(seed, d, offset, spread, scale):
     backend = CpuBackend(tile=32)
     gamma = 10**scale
     kernels = [fm.RBF(gamma), fm.Laplacian(gamma), fm.Matern(0.5, gamma), fm.Matern(2.5, gamma)]
+    fourfold = fm.RBF(gamma) + fm.RBF(4 * gamma)  # the core takes fourth powers
+    kernels += [fourfold, (fourfold + fm.RBF(16 * gamma)) * fm.Constant(1 / 3)]
     for kernel in (*KERNELS, *kernels, fm.Polynomial(7, 1 / d, 1.0)):
         if "Delta" in repr(kernel):
             continue
