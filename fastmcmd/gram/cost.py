@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from fastmcmd.kernels import CustomKernel, Delta, Kernel, Laplacian, Product, Sum
+from fastmcmd.kernels import Constant, CustomKernel, Delta, Kernel, Laplacian, Product, Sum
+from fastmcmd.kernels.distance import Stationary
 
 __all__ = [
     "FEWEST_PRODUCTS", "FRESH_SECONDS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize",
@@ -19,6 +20,9 @@ __all__ = [
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # cost of the exponential or power of an entry
+_SPARED = 10.0  # part of it that an exponential does not cost if it is the fourth power of another
+_CONSTANT = 1.0  # cost of a constant in a sum or product
+_THREE_STEPS = 3.0  # cost of a coordinate that takes more than one fused multiply-add
 READ_COST = 45.0  # cost of reading a float32 entry of a stored lower triangle from memory
 _WRITE_COST = 45.0  # cost of writing such an entry
 # Cost of the first use of its memory: the system clears pages, and the host of a virtual machine may have
@@ -37,20 +41,33 @@ def prepared_bytes(values: int, itemsize: int) -> int:
 
 
 def entry_cost(kernel: Kernel, dim: int, backend: str) -> float:
-    """Return operations per ordered pair of a streamed symmetric product."""
+    """Return operations per ordered pair of a streamed symmetric product.
+
+    A sum or product computes each statistic of a pair, such as the squared distance, once for all parts.
+    """
+    values, statistics = _parts(kernel)
+    # For a device the costs of reading are those of the CPU; custom functions take long anywhere.
+    slow = 10.0 if backend in ("numba", "numpy") and kernel.compiled else 1.0
+    return slow * (values + sum(statistics.values()) * dim)
+
+
+def _parts(kernel: Kernel) -> tuple[float, dict[str, float]]:
+    """Return the cost of the values of a kernel, and of its statistics for each coordinate."""
     match kernel:
         case Sum(left=left, right=right) | Product(left=left, right=right):
-            return entry_cost(left, dim, backend) + entry_cost(right, dim, backend)
+            (value, statistics), (other_value, others) = _parts(left), _parts(right)
+            spared = _SPARED if isinstance(kernel, Sum) and kernel.fourth_powers else 0.0
+            return value + other_value - spared, statistics | others
         case CustomKernel():
-            return _CUSTOM
+            return _CUSTOM, {}
+        case Constant():
+            return _CONSTANT, {}
         case Laplacian() | Delta():
-            per_coordinate = 3.0  # instead of one fused multiply-add
+            return _EPILOGUE, {kernel.statistic: _THREE_STEPS}
+        case Stationary():
+            return _EPILOGUE, {kernel.statistic: 1.0}
         case _:
-            per_coordinate = 1.0
-    slow = (
-        10.0 if backend in ("numba", "numpy") else 1.0
-    )  # for a device the costs of reading are those of the CPU
-    return slow * (_EPILOGUE + per_coordinate * dim)
+            return _EPILOGUE, {"product": 1.0}
 
 
 def cached_pays(cost: float, products: float, on_device: bool) -> bool:

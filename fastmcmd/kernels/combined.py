@@ -178,22 +178,31 @@ class Sum(_Pair):
         """Return the sum of the errors plus the rounding of the sum."""
         parts = self.left.entry_error(unit, dim, max_norm2, direct)
         parts += self.right.entry_error(unit, dim, max_norm2, direct)
-        parts += unit * self._fourth_power_units()
+        parts += unit * self._error_of_powers()
         return parts + unit * (self.max_value(max_norm2) + parts)
 
-    def _fourth_power_units(self) -> float:
-        """Return the units that taking fourth powers adds to the error of an exponential; else 0.
+    @cached_property
+    def fourth_powers(self) -> int:
+        """How many of the summands the core computes as fourth powers of the one before: 0, 1 or 2.
 
-        If the gamma of an RBF is four times that of the one before, the core computes its value as the
-        fourth power of the value before, which has four times the relative error, and two more roundings.
-        The core's exponential has at most two units.
+        These are two or three RBFs each of whose gammas is four times the one before.
         """
-        before = self.left.right if isinstance(self.left, Sum) else self.left
-        if not _is_fourth_power(before, self.right):
-            return 0.0
-        if isinstance(self.left, Sum) and _is_fourth_power(self.left.left, before):
-            return _fourth_power_error(_fourth_power_error(_EXP_UNITS))
-        return _fourth_power_error(_EXP_UNITS)
+        if not isinstance(self.right, RBF):
+            return 0
+        inner = self.left if isinstance(self.left, Sum) else None
+        before = self.left if inner is None else inner.right
+        if not isinstance(before, RBF) or number(self.right.gamma) != 4 * number(before.gamma):
+            return 0
+        if inner is None:
+            return 1
+        return 2 if inner.fourth_powers == 1 else 0
+
+    def _error_of_powers(self) -> float:
+        """Return the units of rounding of the last power: four times those before it, and two."""
+        units = _EXP_UNITS
+        for _ in range(self.fourth_powers):
+            units = 4 * units + 2
+        return units if self.fourth_powers else 0.0
 
     def __repr__(self) -> str:
         return f"{self.left!r} + {self.right!r}"
@@ -243,14 +252,3 @@ class Product(_Pair):
             for part in (self.left, self.right)
         )
         return " * ".join(parts)
-
-
-def _is_fourth_power(before: Kernel, kernel: Kernel) -> bool:
-    """Tell whether the values of ``kernel`` are the fourth powers of those of ``before``."""
-    if not (isinstance(before, RBF) and isinstance(kernel, RBF)):
-        return False
-    return number(kernel.gamma) == 4 * number(before.gamma)
-
-
-def _fourth_power_error(units: float) -> float:
-    return 4 * units + 2

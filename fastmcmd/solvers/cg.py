@@ -32,7 +32,7 @@ __all__ = [
 
 MOST_PRODUCTS = 2000
 _REFINEMENTS = 4
-_AFFORDABLE = 0.6  # share of the work so far: an exact pass that costs at most this is always made
+_AFFORDABLE = 0.45  # share of the work so far: an exact pass that costs at most this is always made
 
 
 @dataclass(frozen=True)
