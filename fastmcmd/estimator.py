@@ -29,14 +29,15 @@ from fastmcmd._base.params import Parameters
 from fastmcmd._base.progress import Progress
 from fastmcmd.estimate.arguments import prepared_inputs, scaled_inputs
 from fastmcmd.estimate.fit import Fit, fit
-from fastmcmd.estimate.samples import encoded_inputs, problem_of
+from fastmcmd.estimate.samples import Problem, encoded_inputs, problem_of
 from fastmcmd.frames import check_row_order
 from fastmcmd.gram import check_sizes, shared_row_statistics
 from fastmcmd.inference.chance import Chance
+from fastmcmd.inference.noise_tolerance import noise_tolerance
 from fastmcmd.kernels import Kernel, Scaled
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.mcmd import evaluate_at
-from fastmcmd.options import DEFAULTS, Options, where_data_are
+from fastmcmd.options import DEFAULTS, USUAL_TOL, Options, where_data_are
 from fastmcmd.planning.choice import settled
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.result import Result
@@ -52,7 +53,11 @@ class ConditionalCongruence(Parameters):
     ----------
     x_kernel, y_kernel, lam, draws, encoder, random_state
         What to estimate, as in `cce`.
-    tol, solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
+    tol : float or None
+        Largest allowed error of a value. None means 1e-6 for up to 10,000 rows, and beyond a hundredth
+        of the standard deviation of the values of a right model, from 1e-6 to 1e-4; ``result_.tol`` is the
+        number.
+    solver, backend, dtype, memory_limit, progress, certificate, rank, landmarks
     cache_dir, checkpoint, devices, device_memory_limit
         How to compute it, as in `cce`. Only ``fit`` uses the checkpoint.
 
@@ -94,7 +99,7 @@ class ConditionalCongruence(Parameters):
         draws: int | None = None,
         encoder: Encoder | None = None,
         random_state: RandomState = None,
-        tol: float = 1e-6,
+        tol: float | None = 1e-6,
         solver: SolverName = "auto",
         backend: str = "auto",
         dtype: DTypeLike | None = None,
@@ -136,7 +141,23 @@ class ConditionalCongruence(Parameters):
         """Return the checked numerical options for inputs ``x``."""
         backend, devices = where_data_are(self.backend, self.devices, x)
         arguments: Any = {name: getattr(self, name) for name in DEFAULTS}
+        if self.tol is None:
+            arguments["tol"] = USUAL_TOL if self._fit is None else self.result_.tol
         return Options.of(**{**arguments, "backend": backend, "devices": devices})
+
+    def _by_noise(self, problem: Problem) -> tuple[Options, tuple[str, ...]]:
+        """Return the options, with the tolerance that noise asks for if ``tol`` is None, and a note."""
+        options = problem.options
+        if self.tol is not None:
+            return options, ()
+        usual = USUAL_TOL
+        tol = noise_tolerance(
+            problem.nature, problem.models, *problem.kernels, usual, options.memory_limit
+        )
+        if tol == usual:
+            return replace(options, tol=usual), ()
+        note = f"tol={tol:.0e} is a hundredth of the standard deviation that values of a right model have"
+        return replace(options, tol=tol), (note,)
 
     def fit(
         self,
@@ -162,10 +183,11 @@ class ConditionalCongruence(Parameters):
                 self.random_state, options,
             )  # fmt: skip
             nature, (model,), kernels = problem.nature, problem.models, problem.kernels
+            options, notes = self._by_noise(problem)
             self._fit, result = evaluate_at(
-                nature, model, *kernels, problem.options, problem.grid, "CCE", stays=True
+                nature, model, *kernels, options, problem.grid, "CCE", stays=True
             )
-        result = result.with_suspicions(problem.suspicions[0])
+        result = result.with_notes(notes).with_suspicions(problem.suspicions[0])
         self._set_chance(result, Chance(nature, model, *kernels, problem.grid))
         self._files, self._scales, self.lam_ = files, problem.scales, nature.lam
         self.n_features_in_ = rows.shape[1]
@@ -236,7 +258,8 @@ class ConditionalCongruence(Parameters):
             self.random_state, options,
         )  # fmt: skip
         nature, models, kernels = problem.nature, problem.models, problem.kernels
-        rows, options = problem.grid, problem.options
+        rows = problem.grid
+        options, notes = self._by_noise(problem)
         estimators: dict[str, ConditionalCongruence] = {}
         with Progress(options.progress, options.tol) as progress:
             options = settled(options, kernels, nature.x, nature.lam)
@@ -244,6 +267,7 @@ class ConditionalCongruence(Parameters):
             for name, fitted in zip(predictions, fits, strict=True):
                 values, errors, info = fitted.evaluate(rows, progress)
                 result = Result.of(values, errors, options.tol, info, f"CCE of {name!r}")
+                result = result.with_notes(notes)
                 result = result.with_suspicions(problem.suspicions[len(estimators)])
                 one = type(self)(**self.get_params())
                 columns = nature.all_outputs.values.shape[2]  # type: ignore[union-attr]

@@ -118,8 +118,8 @@ def mcmd(
         Whether to show the completed products, the certificate and the remaining time.
     certificate : {"auto", "rigorous", "sampled"}
         How float32 results are certified: by a float64 pass over all rows, or over randomly drawn rows.
-        "auto" samples if the full pass would cost more than 0.6 of the work before it. Low-rank results are
-        certified by the part of the kernel that landmarks do not explain, or by the residuals of some rows.
+        "auto" samples if the full pass would cost more than 0.45 of the work before it. Low-rank results
+        are certified by the part of the kernel that landmarks do not explain, or by residuals of some rows.
     rank : int, optional
         Number of landmarks of the low-rank solver. Default: as many as ``tol`` needs.
     landmarks : {"rpcholesky", "uniform"} or array_like (p, d), optional

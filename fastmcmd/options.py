@@ -30,7 +30,7 @@ from fastmcmd.kernels.base import KernelLike
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["DEFAULTS", "Computation", "Estimation", "Options", "where_data_are"]
+__all__ = ["DEFAULTS", "USUAL_TOL", "Computation", "Estimation", "Options", "where_data_are"]
 
 LANDMARKS = ("rpcholesky", "uniform")
 _SOLVERS, _CERTIFICATES = get_args(SolverName), get_args(CertificateName)
@@ -43,7 +43,7 @@ class Computation(TypedDict, total=False):
     form of estimators with this list.
     """
 
-    tol: float
+    tol: float | None
     solver: SolverName
     backend: str
     dtype: DTypeLike | None
@@ -69,8 +69,10 @@ class Estimation(Computation, total=False):
     random_state: RandomState
 
 
+USUAL_TOL = 1e-6  # of a value of the CCE or the MCMD
+
 DEFAULTS: Computation = {
-    "tol": 1e-6, "solver": "auto", "backend": "auto", "dtype": None, "memory_limit": None,
+    "tol": USUAL_TOL, "solver": "auto", "backend": "auto", "dtype": None, "memory_limit": None,
     "progress": False, "certificate": "auto", "rank": None, "landmarks": None, "cache_dir": None,
     "checkpoint": None, "devices": None, "device_memory_limit": None,
 }  # fmt: skip
@@ -95,7 +97,7 @@ class Options:
     progress : bool
         Whether to show the completed products, the certificate and the remaining time.
     certificate : str
-        "rigorous", "sampled", or "auto": rigorous unless the float64 pass for it would cost more than 0.6
+        "rigorous", "sampled", or "auto": rigorous unless the float64 pass for it would cost more than 0.45
         of the work before it.
     rank : int or None
         Number of landmarks of the low-rank solver; None uses as many as the tolerance needs.

@@ -20,7 +20,7 @@ from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.prediction import IGNORED, class_names, columns_in, guess, numbers_of_classes
 from fastmcmd.kernels import RBF, Cosine, Delta, Kernel, Laplacian, Linear, Matern, Polynomial
 from fastmcmd.kernels.gamma import Gamma
-from fastmcmd.options import DEFAULTS
+from fastmcmd.options import DEFAULTS, USUAL_TOL
 
 __all__ = [
     "CONDITIONS",
@@ -160,10 +160,17 @@ def _regulariser(text: str) -> float | str:
     return text if text in _NAMES else float(text)
 
 
-def add_computation(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the CCE."""
+def add_computation(
+    parser: argparse.ArgumentParser,
+    tol: float | None = None,
+    tol_help: str = "1e-06, or a hundredth of the noise of more than 10,000 rows",
+) -> None:
+    """Add the options of the CCE, with ``tol`` as the default tolerance and its meaning in words."""
     parser.add_argument(
-        "--tol", type=float, default=DEFAULTS["tol"], help="largest allowed error of a value"
+        "--tol",
+        type=float,
+        default=tol,
+        help=f"largest allowed error of a value of the CCE (default: {tol_help})",
     )
     parser.add_argument("--solver", choices=("auto", "cholesky", "cg", "lowrank"), default="auto")
     parser.add_argument("--backend", choices=_BACKENDS, default="auto")
@@ -235,7 +242,8 @@ def shows_progress(arguments: argparse.Namespace) -> bool:
 
 def progress_of(arguments: argparse.Namespace) -> Progress:
     """Return the progress line of a whole command."""
-    return Progress(shows_progress(arguments), arguments.tol, leave=False)
+    tol = USUAL_TOL if arguments.tol is None else arguments.tol
+    return Progress(shows_progress(arguments), tol, leave=False)
 
 
 _INPUTS = {"--x": "x", "--weights": "sample_weight", "--y": "y"}

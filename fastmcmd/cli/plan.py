@@ -18,6 +18,7 @@ from fastmcmd.cli.arguments import (
 )
 from fastmcmd.cli.formats import open_columns
 from fastmcmd.cli.output import of_plan, show
+from fastmcmd.options import USUAL_TOL
 
 HELP = "show what a computation would cost"
 EPILOG = """examples:
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", metavar="N,D", help="rows and columns instead of a file")
     parser.add_argument("--x", metavar="COLUMNS", help="inputs, as in 'fastmcmd evaluate'")
     add_kernels(parser)
-    add_computation(parser)
+    add_computation(parser, USUAL_TOL, f"{USUAL_TOL:g}")
     add_format(parser)
 
 

@@ -53,6 +53,7 @@ from fastmcmd.inference.comparison import (
 from fastmcmd.inference.comparison import concluded as paired_of
 from fastmcmd.inference.tails import LEAST_VALUES, why_no_interval
 from fastmcmd.metrics.inputs import NAN_POLICIES
+from fastmcmd.options import USUAL_TOL
 from fastmcmd.result import Info
 from fastmcmd.streaming.congruence_sums import Ridge
 
@@ -401,6 +402,8 @@ def _evaluated(
 ) -> tuple[dict[str, BlockEvaluation], ComparedSums]:
     """Return the evaluations, and the sums of their comparison."""
     start = time.perf_counter()
+    if options["tol"] is None:
+        options = {**options, "tol": USUAL_TOL}
     config = _config(options)
     _check_tested(options)
     rows = {name: options[name] for name in ("x", "y", "sample_weight", "by")}

@@ -31,6 +31,7 @@ from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.frames import check_row_order, input_names
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes
+from fastmcmd.options import USUAL_TOL
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import classes_of
@@ -62,7 +63,7 @@ def evaluate(
     lam: float | str | None = None,
     draws: int | None = None,
     encoder: Encoder | None = None,
-    tol: float = 1e-6,
+    tol: float | None = None,
     solver: SolverName = "auto",
     backend: str = "auto",
     dtype: DTypeLike | None = None,
@@ -125,9 +126,13 @@ def evaluate(
     measures : sequence of str, optional
         Names of measures to add to the usual ones: "gaussian_kernel_score", "quadratic_score",
         "linearized_log_score", and, for draws, "error_spread_score" and "ensemble_log_score".
-    x_kernel, y_kernel, lam, draws, encoder, tol, solver, backend, dtype, memory_limit, certificate
+    x_kernel, y_kernel, lam, draws, encoder, solver, backend, dtype, memory_limit, certificate
     devices, device_memory_limit
         As in `cce`.
+    tol : float, optional
+        Largest allowed error of a value of the CCE. Default: 1e-6 for up to 10,000 rows, and beyond a
+        hundredth of the standard deviation that chance gives the values of a right model, from 1e-6 to 1e-4
+        (``evaluation.congruence.result_.tol``).
     progress : bool
         Whether to show progress.
     checkpoint, client
@@ -193,7 +198,7 @@ def evaluate(
     labels, names = config.labels(outcomes), input_names(x)
     if x is None:
         config.congruence.options()  # check these options even though they are not used
-    with Progress(progress, tol) as progress_line:
+    with Progress(progress, USUAL_TOL if tol is None else tol) as progress_line:
         congruence, failure = None, ""
         if x is not None:
             x = inputs_of(x, outcomes, config.congruence.encoder)
@@ -239,9 +244,9 @@ def evaluate_many(
             )
     _check_same_classes({name: one.prediction for name, one in outcomes.items()})
     labels, names = config.labels(first), input_names(x)
-    progress, tol = config.congruence.progress, config.congruence.tol
+    options = config.congruence.options()
     evaluations: dict[str, Evaluation] = {}
-    with Progress(progress, tol) as progress_line:
+    with Progress(options.progress, options.tol) as progress_line:
         congruences, failure = {}, ""
         if x is not None:
             x = inputs_of(x, first, config.congruence.encoder)

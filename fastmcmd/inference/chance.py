@@ -8,6 +8,7 @@ model is right, CCE(x)^2 has the mean ``sum_i c_i(x)^2 V_i``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,10 +146,19 @@ class Chance:
         quick = replace(
             self, grid=self.grid[points], exact=_QUICK[0], most=_QUICK[1], computed_norms=self.norms
         )
+        return np.asarray(self._chi_ratio() * np.sqrt(np.maximum(quick.null_mean, 0.0)))
+
+    @property
+    def right_deviations(self) -> Array:
+        """Standard deviation (q,) of the CCE of a right model at each point: that of a chi distribution."""
+        spread = math.sqrt(max(0.0, 1.0 - self._chi_ratio() ** 2))
+        return np.asarray(spread * np.sqrt(np.maximum(self.null_mean, 0.0)))
+
+    def _chi_ratio(self) -> float:
+        """Return the mean of the CCE of a right model relative to the root of the mean of its square."""
         half = 0.5 / self._concentration()
         log_ratio = scipy.special.gammaln(half + 0.5) - scipy.special.gammaln(half)
-        shrink = np.exp(log_ratio) / np.sqrt(half)
-        return np.asarray(shrink * np.sqrt(np.maximum(quick.null_mean, 0.0)))
+        return float(np.exp(log_ratio) / np.sqrt(half))
 
     def _concentration(self) -> float:
         """Return ``tr C^2 / (tr C)^2`` for the covariance C of the outcomes that the model predicts."""
