@@ -129,8 +129,8 @@ inline void exponential_block(double gamma, block<const T, Rows> in, block<T, Ro
 template <class T>
 inline vec<T> fourth_power(vec<T> v) {
   const vec<T> least = broadcast(least_with_fourth_power<T>);
-  const vec<T> kept = select_less<T>(v, least, broadcast<T>(0), v);
-  const vec<T> square = kept * kept;
+  const vec<T> base = select_less<T>(v, least, broadcast<T>(0), v);
+  const vec<T> square = base * base;
   return square * square;
 }
 

@@ -55,9 +55,9 @@ def _parts(kernel: Kernel) -> tuple[float, dict[str, float]]:
     """Return the cost of the values of a kernel, and of its statistics for each coordinate."""
     match kernel:
         case Sum(left=left, right=right) | Product(left=left, right=right):
-            (value, statistics), (other_value, others) = _parts(left), _parts(right)
+            (value, statistics), (other_value, other_statistics) = _parts(left), _parts(right)
             spared = _SPARED if isinstance(kernel, Sum) and kernel.fourth_powers else 0.0
-            return value + other_value - spared, statistics | others
+            return value + other_value - spared, statistics | other_statistics
         case CustomKernel():
             return _CUSTOM, {}
         case Constant():

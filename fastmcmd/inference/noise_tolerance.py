@@ -77,7 +77,7 @@ def noise_tolerance(
             return usual
         tolerance = min(tolerance, share)
     digit = 10.0 ** math.floor(math.log10(tolerance))
-    return max(usual, math.floor(tolerance / digit * (1 + 1e-12)) * digit)
+    return max(usual, float(f"{math.floor(tolerance / digit * (1 + 1e-12)) * digit:.0e}"))
 
 
 def _of_rows(sample: Sample, rows: NDArray[np.intp], twin: Sample | None = None) -> Sample:
