@@ -125,8 +125,8 @@ class CpuBackend(Backend):
         return kernel.compiled
 
     def directly(self) -> CpuBackend:
-        """Return a copy that computes squared distances from differences."""
-        return CpuBackend(self.tile, direct=True)
+        """Return the backend that computes squared distances from differences."""
+        return _with_differences(self.tile)
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
         """Tell whether squared distances are computed from differences.
@@ -297,3 +297,9 @@ class CpuBackend(Backend):
         if work.size:
             core().packed_solve(packed.tiles, packed.n, work, threads=get_num_threads())
         return work.astype(np.float64, copy=False)
+
+
+@lru_cache(maxsize=16)
+def _with_differences(tile: int) -> CpuBackend:
+    """Return the one backend, a frozen object, with these tiles."""
+    return CpuBackend(tile, direct=True)

@@ -296,7 +296,7 @@ def _distinct_numbers(numbers: Array) -> tuple[Array, NDArray[np.intp]]:
     order = numbers.argsort()  # equal numbers need no order
     ascending, where = numbers.take(order), np.empty(len(numbers), dtype=np.intp)
     differs = ascending[1:] != ascending[:-1]
-    if differs.all():
+    if np.count_nonzero(differs) == len(differs):
         where[order] = np.arange(len(numbers))
         return ascending[:, None], where
     starts = np.concatenate([[True], differs])

@@ -47,7 +47,7 @@ from fastmcmd.solvers import (
     solver_of,
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
-from fastmcmd.solvers.costs import LEAST_CG
+from fastmcmd.solvers.costs import LEAST_CG, exact_cost
 from fastmcmd.solvers.factor_file import LeavingAtInterrupt
 from fastmcmd.solvers.protocol import Cost, Solver
 
@@ -341,15 +341,14 @@ class DenseFit:
             return self.options.solver == "cholesky"
         points = len(self.samples[0]) if self.points is None else self.points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
-        error = _SOLVER_SHARE * self.options.tol
         systems = list(zip(self.systems, self._operators, strict=True))
         for _, operator in systems:
             if not factor_fits(operator, operator.budget):
                 return False
-            size = ProblemSize(operator, (points,), 1, 1.0, error)
-            factors += Cholesky().estimate(size).total
+            factors += exact_cost(operator, points)
         if factors <= LEAST_CG * blocks * len(systems):
             return True
+        error = _SOLVER_SHARE * self.options.tol
         for sample, operator in systems:
             condition = float(operator.diagonal.mean()) / sample.lam
             size = ProblemSize(operator, (min(points, _CG_COLUMNS),), 1, condition, error)

@@ -410,7 +410,6 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
         (options.solver, options.backend) != ("auto", "auto")
         or options.dtype is not None
         or task.stays
-        or task.y_backend.on_device
     ):
         return False
     predicted = any_predicted(sides)
