@@ -279,7 +279,7 @@ def rbf_of_normals(
     ``gaps`` are arrays (n, m), ``widers`` (n, m) or (n, 1).
     """
 
-def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:
+def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> float:
     """Write ``|x_i - offset|^2`` into out (n,); x is (n, d) float32 or float64, offset (d,) or None."""
 
 def tall_skinny_scale(

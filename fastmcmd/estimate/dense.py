@@ -24,7 +24,7 @@ from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall_skinny import roots_of_forms, row_squares
+from fastmcmd.backends.tall_skinny import roots_of_forms, squares_and_largest
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -220,7 +220,7 @@ class DenseFit:
 
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
-        norm2 = float(row_squares(self.outputs).max())
+        norm2 = squares_and_largest(self.outputs)[1]
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
         entry = self.y_kernel.rounding(UNIT, columns, norm2, direct, largest)
@@ -411,7 +411,9 @@ class DenseFit:
         operator = solved.operator
         self.solver, self.dtype = solved.solver, dtype_name(operator.dtype)
         self.iterations += solved.iterations
-        self.notes.extend(note for note in solved.notes if note not in self.notes)
+        for note in solved.notes:
+            if note not in self.notes:
+                self.notes.append(note)
         self.rounding_alone |= solved.rounding_alone
         if self._use_direct:  # the factors of all samples stay
             self.cache = min(self.cache, operator.cache)  # "disk" sorts first

@@ -22,7 +22,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import all_finite
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd.backends.tall_skinny import squares_and_largest
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
@@ -148,7 +148,7 @@ def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     if not isinstance(x, Rows):
         return _norms(x, offset, statistics)[1]
     # Rows on disk may be too many for an array of their norms.
-    largest = float(np.max([row_squares(block, offset).max() for _, block in _blocks(x)]))
+    largest = float(np.max([squares_and_largest(block, offset)[1] for _, block in _blocks(x)]))
     statistics.norms.append((offset, None, largest))
     return largest
 
@@ -167,11 +167,13 @@ def _norms(
 ) -> tuple[Floats, float]:
     """Return ``|x_i - offset|^2`` (n,) and the largest of them, and add both to the statistics."""
     if isinstance(x, Rows):
-        squares = np.concatenate([row_squares(block, offset) for _, block in _blocks(x)])
+        squares = np.concatenate(
+            [squares_and_largest(block, offset)[0] for _, block in _blocks(x)]
+        )
+        largest = float(squares.max())
     else:
-        squares = row_squares(x, offset)
+        squares, largest = squares_and_largest(x, offset)
     squares.flags.writeable = False  # it is shared
-    largest = float(squares.max())  # for free while the squares are in the cache
     statistics.norms.append((offset, squares, largest))
     return squares, largest
 
