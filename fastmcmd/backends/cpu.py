@@ -133,8 +133,9 @@ class CpuBackend(Backend):
 
         A kernel that compares rows needs that in any dimension, because its rows cannot be centred.
         """
-        compares = kernel is not None and kernel.compares_rows
-        return self.direct or compares or bool(dim <= core().DIRECT_DISTANCE_LIMIT)
+        if self.direct or dim <= core().DIRECT_DISTANCE_LIMIT:
+            return True
+        return kernel is not None and kernel.compares_rows
 
     def points(
         self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None

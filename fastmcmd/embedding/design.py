@@ -90,10 +90,10 @@ class Design:
 
     def average(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weighted mean (n, r) over equal inputs of row values (N, r)."""
-        from scipy import sparse  # loaded only when rows repeat
-
         if self.group is None:
             return values
+        from scipy import sparse  # loaded only when rows repeat
+
         count = len(self.group)
         share = np.ones(count) if self.row_weight is None else self.row_weight
         share = share / self.weight[self.group]

@@ -256,12 +256,13 @@ class DenseFit:
         if self.deviations is not None:
             return quadratic_forms(self.y_kernel, self._atoms, coefficients)
         smooth, exponential = self._smooth, self._exponential
-        total = np.zeros(coefficients.shape[1])
         if exponential is not None:
-            total += exponential.quadratic_forms(self.outputs, coefficients)
+            total = exponential.quadratic_forms(self.outputs, coefficients)
         elif smooth is not None:
             points = self.backend.points(self.outputs, EXACT)
-            total += self.backend.quadratic_forms(smooth, points, coefficients)
+            total = self.backend.quadratic_forms(smooth, points, coefficients)
+        else:
+            total = np.zeros(coefficients.shape[1])
         if atoms is not None:
             total += self._equality(self.outputs) @ atoms**2
         return total
