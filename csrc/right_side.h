@@ -18,12 +18,7 @@ class right_side {
         data_(few_columns_ ? ld_ * k : ld_ * n) {
     if (few_columns_ || ld_ != k) data_.zero();
     for (index_t i = 0; i < n; ++i) {
-      const T* row = v + i * k;
-      if (few_columns_) {
-        for (index_t s = 0; s < k; ++s) *at(data_.data(), ld_, i, s) = row[s];
-      } else {
-        std::copy(row, row + k, data_.data() + i * ld_);
-      }
+      for (index_t s = 0; s < k; ++s) *at(data_.data(), ld_, i, s) = v[i * k + s];
     }
   }
 
