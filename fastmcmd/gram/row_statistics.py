@@ -167,9 +167,7 @@ def _norms(
 ) -> tuple[Floats, float]:
     """Return ``|x_i - offset|^2`` (n,) and the largest of them, and add both to the statistics."""
     if isinstance(x, Rows):
-        squares = np.concatenate(
-            [squares_and_largest(block, offset)[0] for _, block in _blocks(x)]
-        )
+        squares = np.concatenate([squares_and_largest(block, offset)[0] for _, block in _blocks(x)])
         largest = float(squares.max())
     else:
         squares, largest = squares_and_largest(x, offset)
