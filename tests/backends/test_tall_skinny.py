@@ -14,9 +14,9 @@ from fastmcmd.backends.tall_skinny import (
     residual,
     roots_of_forms,
     row_squares,
-    squares_and_largest,
     scaled,
     spread,
+    squares_and_largest,
     times,
 )
 
