@@ -133,7 +133,7 @@ class GramOperator:
 
     def row_bytes(self, dtype: DType) -> int:
         """Return the bytes of all rows prepared in ``dtype``."""
-        return prepared_bytes(self.x.size, dtype.itemsize)
+        return prepared_bytes(self.x.size, np.dtype(dtype).itemsize)
 
     def points(self) -> Points:
         """Return the prepared rows in the precision of the tiles."""
