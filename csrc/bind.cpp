@@ -442,15 +442,15 @@ bool py_all_finite(const py::array& x, int threads) {
   });
 }
 
-void py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
-  with_dtype(x, "x", [&](auto zero) {
+double py_row_squares(const py::array& x, py::array out, int threads, const py::object& offset) {
+  return with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
     const index_t n = length(x, "x", 0), d = columns(x, "x");
     const T* rows = read<T>(x, "x", {n, d});
     const optional_array held(offset);
     const double* shift = held.vector("offset", d);
     double* to = write<double>(out, "out", {n});
-    without_gil([&] { row_squares(rows, n, d, shift, to, execution_with(threads)); });
+    return without_gil([&] { return row_squares(rows, n, d, shift, to, execution_with(threads)); });
   });
 }
 

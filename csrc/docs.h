@@ -59,8 +59,8 @@ constexpr const char* row_hashes =
     "may lie apart, factors (d,) uint64, all odd.";
 constexpr const char* all_finite = "Whether x, float32 or float64 of any shape, has neither NaN nor infinity.";
 constexpr const char* row_squares =
-    "Write |x_i - offset|^2 into out (n,) float64; x is (n, d) float32 or float64, offset (d,) float64\n"
-    "or None.";
+    "Write |x_i - offset|^2 into out (n,) float64, and return the largest; x is (n, d) float32 or float64,\n"
+    "offset (d,) float64 or None.";
 constexpr const char* pack =
     "Write the lower tiles of K(x, x) into tiles (nb (nb + 1) / 2, tile, tile).\n\n"
     "Tile (i, j), i >= j, lies at i (i + 1) / 2 + j; diagonal tiles are full; padding is 0.";

@@ -222,9 +222,10 @@ double row_square(const T* row, index_t d, const double* offset) {
   return sum;
 }
 
-// out (n) = |x_i - offset|^2 in double for x (n, d); offset may be null.
+// out (n) = |x_i - offset|^2 in double for x (n, d), and the largest of them, NaN if there is any; offset
+// may be null.
 template <class T>
-void row_squares(const T* x, index_t n, index_t d, const double* offset, double* out,
+double row_squares(const T* x, index_t n, index_t d, const double* offset, double* out,
                  const execution& how) {
   const index_t chunks = divide_up(n, tall_skinny_rows);
   const execution run = with_threads(how, 0.3 * nanosecond * area(n, d), chunks);
@@ -235,6 +236,12 @@ void row_squares(const T* x, index_t n, index_t d, const double* offset, double*
       out[i] = offset ? row_square<true>(row, d, offset) : row_square<false>(row, d, offset);
     }
   });
+  double largest = 0;
+  for (index_t i = 0; i < n; ++i) {
+    if (!(out[i] <= largest)) largest = out[i];
+    if (std::isnan(largest)) break;
+  }
+  return largest;
 }
 
 }  // namespace fastmcmd

@@ -279,8 +279,11 @@ def rbf_of_normals(
     ``gaps`` are arrays (n, m), ``widers`` (n, m) or (n, 1).
     """
 
-def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> None:
-    """Write ``|x_i - offset|^2`` into out (n,); x is (n, d) float32 or float64, offset (d,) or None."""
+def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> float:
+    """Write ``|x_i - offset|^2`` into out (n,), and return the largest, NaN if there is any.
+
+    x is (n, d) float32 or float64, offset (d,) or None.
+    """
 
 def tall_skinny_scale(
     scale: _F64, a: _F64, out: _F64, threads: int, *, base: _F64 | None = None

@@ -79,7 +79,7 @@ def _contains_blocks(values: Iterable[object], depth: int) -> bool:
         if isinstance(value, Mapping):
             value = tuple(value.values())
         items = value if isinstance(value, (list, tuple)) and len(value) < 1_000 else ()
-        if depth and _contains_blocks(items, depth - 1):
+        if items and depth and _contains_blocks(items, depth - 1):
             return True
     return False
 

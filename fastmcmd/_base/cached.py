@@ -18,12 +18,12 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """The property of Python 3.12: two threads may compute a value twice, and both see the first."""
+        """The property of Python 3.12: two threads may compute a value twice, and both see the first.
+
+        Python calls ``__get__`` only as long as the instance has no attribute of that name.
+        """
 
         def __get__(self, instance: object, owner: object = None) -> Any:
             if instance is None:
                 return self
-            attributes = instance.__dict__
-            if self.attrname in attributes:
-                return attributes[self.attrname]
-            return attributes.setdefault(self.attrname, self.func(instance))
+            return instance.__dict__.setdefault(self.attrname, self.func(instance))

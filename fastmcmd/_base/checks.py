@@ -243,6 +243,8 @@ def is_cupy(value: object) -> bool:
 
 def on_device(value: AnyArray) -> int | None:
     """Return the number of the CUDA device that an array of CuPy or torch lies on, else None."""
+    if type(value) is np.ndarray:
+        return None
     if is_cupy(value):
         return int(value.device.id)
     if is_tensor(value) and bool(getattr(value, "is_cuda", False)):
@@ -337,9 +339,8 @@ def as_rows(
 
 def check_same_length(**arrays: Sized) -> None:
     """Raise an error unless all named arrays have the same number of rows."""
-    lengths = {name: len(array) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        lengths_text = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+    if len({len(array) for array in arrays.values()}) > 1:
+        lengths_text = ", ".join(f"{name} has {len(array)}" for name, array in arrays.items())
         raise ValueError(f"rows must match: {lengths_text}")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from functools import lru_cache
+from time import monotonic
 
 from fastmcmd._base import cgroups
 
@@ -43,7 +43,7 @@ def get_num_threads() -> int:
     if _thread_count is not None:
         return _thread_count
     at, count = _last
-    return count if time.monotonic() - at < _SECONDS else _read_default()
+    return count if monotonic() - at < _SECONDS else _read_default()
 
 
 def _whole_number(setting: str) -> int:
@@ -57,7 +57,7 @@ def _read_default() -> int:
     global _last
     setting = os.environ.get("OMP_NUM_THREADS")
     count = (_whole_number(setting) if setting else 0) or _read_processors()
-    _last = time.monotonic(), count
+    _last = monotonic(), count
     return count
 
 

@@ -125,16 +125,17 @@ class CpuBackend(Backend):
         return kernel.compiled
 
     def directly(self) -> CpuBackend:
-        """Return a copy that computes squared distances from differences."""
-        return CpuBackend(self.tile, direct=True)
+        """Return the backend that computes squared distances from differences."""
+        return _with_differences(self.tile)
 
     def direct_distances(self, dim: int, kernel: Kernel | None = None) -> bool:
         """Tell whether squared distances are computed from differences.
 
         A kernel that compares rows needs that in any dimension, because its rows cannot be centred.
         """
-        compares = kernel is not None and kernel.compares_rows
-        return self.direct or compares or bool(dim <= core().DIRECT_DISTANCE_LIMIT)
+        if self.direct or dim <= core().DIRECT_DISTANCE_LIMIT:
+            return True
+        return kernel is not None and kernel.compares_rows
 
     def points(
         self, x: Array, dtype: DType | type, offset: NDArray[np.float64] | None = None
@@ -297,3 +298,9 @@ class CpuBackend(Backend):
         if work.size:
             core().packed_solve(packed.tiles, packed.n, work, threads=get_num_threads())
         return work.astype(np.float64, copy=False)
+
+
+@lru_cache(maxsize=16)
+def _with_differences(tile: int) -> CpuBackend:
+    """Return the one backend, a frozen object, with these tiles."""
+    return CpuBackend(tile, direct=True)

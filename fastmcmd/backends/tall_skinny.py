@@ -30,6 +30,7 @@ __all__ = [
     "row_squares",
     "scaled",
     "spread",
+    "squares_and_largest",
     "substituted",
     "times",
 ]
@@ -178,15 +179,19 @@ def eigh(a: Array, *, vectors: bool = True) -> tuple[Array, Array]:
 
 def row_squares(x: HostArray, offset: Array | None = None) -> Array:
     """Return ``|x_i - offset|^2`` (n,) in float64 for rows (n, d) in float32 or float64."""
+    return squares_and_largest(x, offset)[0]
+
+
+def squares_and_largest(x: HostArray, offset: Array | None = None) -> tuple[Array, float]:
+    """Return `row_squares` and the largest of them, NaN if there is any; 0 without rows."""
     out = np.empty(len(x))
     if x.flags.c_contiguous:
-        core().row_squares(x, out, get_num_threads(), offset=offset)
-        return out
+        return out, core().row_squares(x, out, get_num_threads(), offset=offset)
     for start in range(0, len(x), _COPIED):
         rows = slice(start, start + _COPIED)
         some = np.ascontiguousarray(x[rows])
         core().row_squares(some, out[rows], get_num_threads(), offset=offset)
-    return out
+    return out, float(out.max(initial=0.0))
 
 
 def beside(blocks: list[Array]) -> Array:

@@ -90,10 +90,10 @@ class Design:
 
     def average(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weighted mean (n, r) over equal inputs of row values (N, r)."""
-        from scipy import sparse  # loaded only when rows repeat
-
         if self.group is None:
             return values
+        from scipy import sparse  # loaded only when rows repeat
+
         count = len(self.group)
         share = np.ones(count) if self.row_weight is None else self.row_weight
         share = share / self.weight[self.group]
@@ -141,7 +141,7 @@ def _all_differ(keys: NDArray[np.uint64]) -> bool:
     """Tell whether no key occurs twice. Sorting takes a fraction of the time of `numpy.unique`."""
     keys = keys.copy()
     keys.sort()
-    return not (keys[1:] == keys[:-1]).any()
+    return np.count_nonzero(keys[1:] == keys[:-1]) == 0
 
 
 def distinct_rows(x: HostArray) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:

@@ -276,12 +276,12 @@ def _cannot_converge(
 
 def pooled(*parts: HostArray) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
     """Return the distinct outputs (u, k) of all parts, and the positions of each part's rows in them."""
-    from fastmcmd.embedding.design import distinct_rows
-
     all_outputs = np.concatenate(parts, dtype=np.float64)
     if all_outputs.shape[1] == 1:
         values, where = _distinct_numbers(all_outputs.reshape(-1))
     else:
+        from fastmcmd.embedding.design import distinct_rows
+
         first, group = distinct_rows(all_outputs)
         values, where = all_outputs[first], np.arange(len(all_outputs)) if group is None else group
     places, start = [], 0
@@ -296,7 +296,7 @@ def _distinct_numbers(numbers: Array) -> tuple[Array, NDArray[np.intp]]:
     order = numbers.argsort()  # equal numbers need no order
     ascending, where = numbers.take(order), np.empty(len(numbers), dtype=np.intp)
     differs = ascending[1:] != ascending[:-1]
-    if differs.all():
+    if np.count_nonzero(differs) == len(differs):
         where[order] = np.arange(len(numbers))
         return ascending[:, None], where
     starts = np.concatenate([[True], differs])

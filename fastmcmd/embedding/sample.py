@@ -40,8 +40,11 @@ class DrawnOutputs:
     @property
     def share(self) -> NDArray[np.float64]:
         """Weight (N * l,) of each output within its row."""
-        n, draws, _ = self.values.shape
-        return np.full(n * draws, 1.0 / draws) if self.weights is None else self.weights.reshape(-1)
+        if self.weights is not None:
+            return self.weights.reshape(-1)
+        share = np.empty(self.count)
+        share.fill(1.0 / self.values.shape[1])
+        return share
 
     def take(self, rows: NDArray[np.intp] | slice) -> DrawnOutputs:
         """Return the outputs of some rows."""

@@ -24,7 +24,7 @@ from fastmcmd._base.annotations import Array, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall_skinny import roots_of_forms, row_squares
+from fastmcmd.backends.tall_skinny import roots_of_forms, squares_and_largest
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -47,7 +47,7 @@ from fastmcmd.solvers import (
     solver_of,
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
-from fastmcmd.solvers.costs import LEAST_CG
+from fastmcmd.solvers.costs import LEAST_CG, exact_cost
 from fastmcmd.solvers.factor_file import LeavingAtInterrupt
 from fastmcmd.solvers.protocol import Cost, Solver
 
@@ -220,7 +220,7 @@ class DenseFit:
 
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
-        norm2 = float(row_squares(self.outputs).max())
+        norm2 = squares_and_largest(self.outputs)[1]
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
         entry = self.y_kernel.rounding(UNIT, columns, norm2, direct, largest)
@@ -256,12 +256,13 @@ class DenseFit:
         if self.deviations is not None:
             return quadratic_forms(self.y_kernel, self._atoms, coefficients)
         smooth, exponential = self._smooth, self._exponential
-        total = np.zeros(coefficients.shape[1])
         if exponential is not None:
-            total += exponential.quadratic_forms(self.outputs, coefficients)
+            total = exponential.quadratic_forms(self.outputs, coefficients)
         elif smooth is not None:
             points = self.backend.points(self.outputs, EXACT)
-            total += self.backend.quadratic_forms(smooth, points, coefficients)
+            total = self.backend.quadratic_forms(smooth, points, coefficients)
+        else:
+            total = np.zeros(coefficients.shape[1])
         if atoms is not None:
             total += self._equality(self.outputs) @ atoms**2
         return total
@@ -341,15 +342,14 @@ class DenseFit:
             return self.options.solver == "cholesky"
         points = len(self.samples[0]) if self.points is None else self.points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
-        error = _SOLVER_SHARE * self.options.tol
         systems = list(zip(self.systems, self._operators, strict=True))
         for _, operator in systems:
             if not factor_fits(operator, operator.budget):
                 return False
-            size = ProblemSize(operator, (points,), 1, 1.0, error)
-            factors += Cholesky().estimate(size).total
+            factors += exact_cost(operator, points)
         if factors <= LEAST_CG * blocks * len(systems):
             return True
+        error = _SOLVER_SHARE * self.options.tol
         for sample, operator in systems:
             condition = float(operator.diagonal.mean()) / sample.lam
             size = ProblemSize(operator, (min(points, _CG_COLUMNS),), 1, condition, error)
@@ -412,7 +412,9 @@ class DenseFit:
         operator = solved.operator
         self.solver, self.dtype = solved.solver, dtype_name(operator.dtype)
         self.iterations += solved.iterations
-        self.notes.extend(note for note in solved.notes if note not in self.notes)
+        for note in solved.notes:
+            if note not in self.notes:
+                self.notes.append(note)
         self.rounding_alone |= solved.rounding_alone
         if self._use_direct:  # the factors of all samples stay
             self.cache = min(self.cache, operator.cache)  # "disk" sorts first

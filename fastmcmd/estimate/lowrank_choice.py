@@ -148,7 +148,7 @@ def low_rank_groups(
         raise ValueError(
             f"landmarks has {options.landmarks.shape[1]} columns; {dim} are needed, as in x"
         )
-    lam = min(side.lam for side in (nature, *models))
+    lam = min([side.lam for side in (nature, *models)])
     most = _limit(n, dim, task, lam, last_resort)
     if not most:
         return [(models, None)]

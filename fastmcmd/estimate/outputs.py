@@ -28,7 +28,7 @@ from fastmcmd.embedding.sample import (
     same_outputs,
 )
 from fastmcmd.estimate.primal import Truncation
-from fastmcmd.estimate.task import Task
+from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
@@ -399,8 +399,10 @@ def better_dense(sides: tuple[Sample, Sample], task: Task) -> bool:
         if not isinstance(side.all_outputs, DrawnOutputs)
         and not side.all_outputs.prediction.discrete
     ]
+    if not densities:
+        return False
     n = max(len(task.grid), *map(len, sides))
-    return bool(densities) and n <= _MOST_DENSE and sums_exponentials(sides, task)
+    return n <= _MOST_DENSE and sums_exponentials(sides, task)
 
 
 def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
@@ -410,13 +412,12 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
         (options.solver, options.backend) != ("auto", "auto")
         or options.dtype is not None
         or task.stays
-        or task.y_backend.on_device
     ):
         return False
     predicted = any_predicted(sides)
     n = max(map(len, sides))
     features = _PREDICTED_FEATURES + _PREDICTED_ROW * n if predicted else _DRAWN_FEATURES
-    entry = entry_cost(task.y_kernel, _columns(sides[0]), task.y_backend.name)
+    entry = entry_cost(task.y_kernel, _columns(sides[0]), backend_of(options, task.y_kernel).name)
     entry *= _ATOM_ENTRY if predicted else 1.0
 
     def cost(outputs: int) -> float:

@@ -78,7 +78,6 @@ class GramOperator:
         self._packed: PackedGram | None = None
         with shared_row_statistics():
             self.offset = offset_of(kernel, backend, x)
-            self.diagonal = diagonal_of(kernel, x)
             self.max_norm2 = largest_norm2(x, self.offset)
             self._largest = largest_diagonal(kernel, x)
         check_finite(kernel, self._largest, self.max_norm2)
@@ -108,6 +107,11 @@ class GramOperator:
         n = len(self)
         index = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
         return self.x[index], index
+
+    @cached_property
+    def diagonal(self) -> NDArray[np.float64]:
+        """k(x_i, x_i) (n,)."""
+        return diagonal_of(self.kernel, self.x)
 
     @property
     def dim(self) -> int:
@@ -153,7 +157,7 @@ class GramOperator:
             return x
         return x.on_device if self._stay(x) else x[:]
 
-    @property
+    @cached_property
     def holds_rows(self) -> bool:
         """Whether the prepared rows fit; if not, every product reads and prepares them again."""
         if self._stay(self.x):

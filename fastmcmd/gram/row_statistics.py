@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import all_finite
 from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd.backends.tall_skinny import squares_and_largest
 from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
@@ -55,16 +55,17 @@ _STATISTICS: ContextVar[_Statistics | None] = ContextVar("_STATISTICS", default=
 
 def shared_row_statistics() -> AbstractContextManager[None]:
     """Cache statistics until the end of the outermost block; rows must not change within it."""
-    return _sharing() if _STATISTICS.get() is None else nullcontext()
+    return _Sharing() if _STATISTICS.get() is None else nullcontext()
 
 
-@contextmanager
-def _sharing() -> Iterator[None]:
-    before = _STATISTICS.set({})
-    try:
-        yield
-    finally:
-        _STATISTICS.reset(before)
+class _Sharing:
+    """The outermost block. As a generator, it would take six calls instead of two."""
+
+    def __enter__(self) -> None:
+        self._before = _STATISTICS.set({})
+
+    def __exit__(self, *_: object) -> None:
+        _STATISTICS.reset(self._before)
 
 
 def diagonal_of(kernel: Kernel, x: HostArray | Rows) -> Floats:
@@ -147,7 +148,7 @@ def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:
     if not isinstance(x, Rows):
         return _norms(x, offset, statistics)[1]
     # Rows on disk may be too many for an array of their norms.
-    largest = float(np.max([row_squares(block, offset).max() for _, block in _blocks(x)]))
+    largest = float(np.max([squares_and_largest(block, offset)[1] for _, block in _blocks(x)]))
     statistics.norms.append((offset, None, largest))
     return largest
 
@@ -166,11 +167,11 @@ def _norms(
 ) -> tuple[Floats, float]:
     """Return ``|x_i - offset|^2`` (n,) and the largest of them, and add both to the statistics."""
     if isinstance(x, Rows):
-        squares = np.concatenate([row_squares(block, offset) for _, block in _blocks(x)])
+        squares = np.concatenate([squares_and_largest(block, offset)[0] for _, block in _blocks(x)])
+        largest = float(squares.max())
     else:
-        squares = row_squares(x, offset)
+        squares, largest = squares_and_largest(x, offset)
     squares.flags.writeable = False  # it is shared
-    largest = float(squares.max())  # for free while the squares are in the cache
     statistics.norms.append((offset, squares, largest))
     return squares, largest
 

@@ -150,6 +150,7 @@ class Kernel(Abstract):
     compares_rows: ClassVar[bool] = False  # whether it depends on which rows are equal
     divides_by_norms: ClassVar[bool] = False  # whether small rows count as much as large ones
     scale_free: ClassVar[bool] = False  # whether each row may be multiplied by a positive number
+    has_scales: ClassVar[bool] = False  # whether a part of it scales the columns
     __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
     def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:

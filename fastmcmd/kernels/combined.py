@@ -102,6 +102,11 @@ class _Pair(Kernel):
         return self.left.scale_free and self.right.scale_free
 
     @cached_property
+    def has_scales(self) -> bool:  # type: ignore[override]
+        """Whether at least one part scales the columns."""
+        return self.left.has_scales or self.right.has_scales
+
+    @cached_property
     def divides_by_norms(self) -> bool:  # type: ignore[override]
         """Whether at least one part divides by norms."""
         return self.left.divides_by_norms or self.right.divides_by_norms

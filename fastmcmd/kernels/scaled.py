@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +39,7 @@ class Scaled(Kernel):
     True
     """
 
+    has_scales: ClassVar[bool] = True
     inner: Kernel
     scales: tuple[float, ...]
 
@@ -167,14 +168,14 @@ def split_scales(kernel: Kernel) -> tuple[tuple[float, ...] | None, Kernel]:
     ValueError
         A sum or product of kernels with different scales: rows can be scaled only once.
     """
+    if not kernel.has_scales:
+        return None, kernel
     match kernel:
         case Scaled(inner=inner, scales=scales):
             return scales, inner
         case Sum(left=left, right=right) | Product(left=left, right=right):
             first, left = split_scales(left)
             second, right = split_scales(right)
-            if first is None and second is None:
-                return None, kernel
             if isinstance(left, Constant) or isinstance(right, Constant):
                 first = second = first or second
             if first != second:

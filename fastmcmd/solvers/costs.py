@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 
-from fastmcmd.gram.cost import FEWEST_PRODUCTS, expected_products
+from fastmcmd.gram.cost import FEWEST_PRODUCTS, KernelMatrix, expected_products
 from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = [
-    "EXACT_COST", "LEAST_CG", "cg_cost", "cholesky_cost", "factor_cost", "factor_work", "low_rank_cost",
-    "most_landmarks", "preconditioned_cost", "step_cost",
+    "EXACT_COST", "LEAST_CG", "cg_cost", "cholesky_cost", "exact_cost", "factor_cost", "factor_work",
+    "low_rank_cost", "most_landmarks", "preconditioned_cost", "step_cost",
 ]  # fmt: skip
 
 EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
@@ -65,10 +65,15 @@ def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> C
     return Cost(searched + building, cg_cost(size, products).per_product + applied, products)
 
 
-def cholesky_cost(size: ProblemSize) -> Cost:
+def exact_cost(matrix: KernelMatrix, columns: int, factors: int = 1) -> float:
     """Return the cost of factors and solves; K is computed twice, for the factor and for the residual."""
-    factored = size.diagonals * factor_cost(size.matrix.size, size.total_columns)
-    return Cost(2 * size.matrix.streamed_cost(0, exact=True) + factored)
+    factored = factors * factor_cost(matrix.size, columns)
+    return 2 * matrix.streamed_cost(0, exact=True) + factored
+
+
+def cholesky_cost(size: ProblemSize) -> Cost:
+    """Return the cost of factors and solves as for any solver."""
+    return Cost(exact_cost(size.matrix, size.total_columns, size.diagonals))
 
 
 def low_rank_cost(size: ProblemSize, landmarks: int, passes: int = 2) -> Cost:

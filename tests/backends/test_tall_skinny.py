@@ -16,6 +16,7 @@ from fastmcmd.backends.tall_skinny import (
     row_squares,
     scaled,
     spread,
+    squares_and_largest,
     times,
 )
 
@@ -171,9 +172,23 @@ def test_squares_of_rows(n, d, layout, dtype, threads):
         for shift in (None, offset):
             shifted = x.astype(np.float64) - (0 if shift is None else shift)
             expected = [math.fsum(value * value for value in row) for row in shifted]
-            np.testing.assert_allclose(row_squares(x, shift), expected, rtol=1e-14)
+            squares, largest = squares_and_largest(x, shift)
+            np.testing.assert_allclose(squares, expected, rtol=1e-14)
+            np.testing.assert_array_equal(squares, row_squares(x, shift))
+            assert largest == squares.max()
     finally:
         fm.set_num_threads(None)
+
+
+@pytest.mark.parametrize("row", [0, 1, 4])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_the_largest_square_is_nan_or_infinite_if_a_square_is(row, bad):
+    x = np.ones((5, 2))
+    x[row, 1] = bad
+    for rows in (x, np.asfortranarray(x)):
+        largest = squares_and_largest(rows)[1]
+        np.testing.assert_equal(largest, np.nan if np.isnan(bad) else np.inf)
+    assert squares_and_largest(x[:0])[1] == 0.0
 
 
 @pytest.mark.parametrize(("outputs", "points"), [(1, 1), (3, 7), (300, 40)])

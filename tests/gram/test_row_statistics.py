@@ -44,10 +44,12 @@ def make(request, tmp_path, monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """Record the passes: over blocks of rows, or for norms over all rows in memory at once."""
-    passes, blocks, norms = [], row_statistics._blocks, row_statistics.row_squares
+    passes, blocks, norms = [], row_statistics._blocks, row_statistics.squares_and_largest
     monkeypatch.setattr(row_statistics, "_blocks", lambda x: passes.append(x) or blocks(x))
     monkeypatch.setattr(
-        row_statistics, "row_squares", lambda x, offset: passes.append(x) or norms(x, offset)
+        row_statistics,
+        "squares_and_largest",
+        lambda x, offset: passes.append(x) or norms(x, offset),
     )
     return passes
 
@@ -136,7 +138,7 @@ def test_norms_are_computed_once_a_call(kernel, monkeypatch):
 
     def recording(rows, *args, **options):
         shapes.append(rows.shape)
-        row_squares(rows, *args, **options)
+        return row_squares(rows, *args, **options)
 
     monkeypatch.setattr(core(), "row_squares", recording)
     result = fm.cce(x, y, y[::-1], x_kernel=kernel, solver="cg", tol=1e-3, certificate="sampled")
