@@ -172,7 +172,7 @@ class StudentT(PearsonFamily):
         """Return the density, for the core; None for tails that leave the doubles."""
         if not self.df.min(initial=1.0) >= 1:
             return None
-        constants = self.loc, self.scale, self.df, (self.df + 1) / 2
+        constants = self.loc, 1 / (self.scale * np.sqrt(self.df)), (self.df + 1) / 2
         height = _log_density(np.zeros(len(self)), self.df) - np.log(self.scale)
         return density_term(DensityFamily.STUDENT, height, *constants)
 
