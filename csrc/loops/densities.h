@@ -198,15 +198,4 @@ inline void add_density(int family, const double* c, double weight, const node_v
   }
 }
 
-// Adds to densities (p, m) on panels of rows (p,) those of one family, whose constants (n, 5) and weights (n,) differ
-// by row.
-inline void add_densities(vec<const int64_t> rows, in left, in half, in nodes, int family, ins constants, in weights,
-                          outs densities) {
-  for (index_t i = 0; i < rows.n; ++i) {
-    node_values y;
-    for (index_t k = 0; k < panel_nodes; ++k) y.at[k] = left[i] + half[i] * (1.0 + nodes[k]);
-    add_density(family, constants[rows[i]], weights[rows[i]], y, densities[i]);
-  }
-}
-
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE
