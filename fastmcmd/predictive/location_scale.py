@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ _HEAVY_DF = (
     8.0  # df below which panels end at `_HEAVY_LEVELS`, as long as their distance from a pole
 )
 _HEAVY_LEVELS = np.array([1e-16, 1e-13, 1e-10, 1e-7, 3e-6, 8e-5, 1.2e-3, 0.01, 0.055, 0.22])
+_FAR_OUT = 0.01  # x below which 8 terms of the series of a tail are exact to rounding
+_HALF_POCHHAMMER = [1, 1 / 2, 3 / 8, 5 / 16, 35 / 128, 63 / 256, 231 / 1024, 429 / 2048]  # over k!
 _CANCELS = 1e-3  # distance of df from 1 within which the closed form loses more than three digits
 
 
@@ -165,22 +168,34 @@ class StudentT(PearsonFamily):
         Also returned are numbers (n,) below and above all quantiles at levels from ``least`` to
         ``1 - least``. They come in pairs around the median. With few degrees of freedom they are closer.
         """
-        tables = [
-            levels if least is None else np.union1d(levels, least)
-            for levels in (EDGE_LEVELS, _HEAVY_LEVELS)
-        ]
-        count = max(map(len, tables))
-        table = np.stack([np.pad(levels, (0, count - len(levels)), "edge") for levels in tables])
+        table, places = _levels_of_edges(least)
         kind = (self.df < _HEAVY_DF).astype(np.intp)
-        steps = self._steps_out(table, kind)
+        steps = np.maximum.accumulate(self._steps_out(table, kind)[:, ::-1], axis=1)
         loc = self.loc[:, None]
-        edges = np.concatenate([loc - steps, loc, loc + steps[:, ::-1]], axis=1)
-        np.maximum.accumulate(edges, axis=1, out=edges)
-        places = np.zeros(2, dtype=np.intp)
-        if least is not None:
-            places = np.array([np.searchsorted(levels, least) for levels in tables])
+        edges = np.concatenate([loc - steps[:, ::-1], loc, loc + steps], axis=1)
         every, place = np.arange(len(edges)), places[kind]
         return edges, edges[every, place], edges[every, -1 - place]
+
+    def masses_outside(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return P(Y_i <= low_i) and P(Y_i > high_i)."""
+        return self._mass_beyond(self.loc - low), self._mass_beyond(high - self.loc)
+
+    def _mass_beyond(self, gap: Array) -> Array:
+        """Return P(scale Z > gap) (n,), far out by a series in ``x = df / (df + z^2)``.
+
+        The mass is half the incomplete beta function at x with the parameters ``a = df / 2`` and 1/2: ``x^a
+        / (2 a B(a, 1/2)) sum_k (1/2)_k / k! a / (a + k) x^k`` (Abramowitz & Stegun, 26.5.4 and 15.1.1).
+        """
+        with np.errstate(all="ignore"):
+            a, x = self.df / 2, 1 / (1 + (gap / self.scale) ** 2 / self.df)
+            series = np.zeros(len(x))
+            for k in range(len(_HALF_POCHHAMMER) - 1, -1, -1):
+                series = series * x + _HALF_POCHHAMMER[k] / (a + k)
+            mass = np.exp(a * np.log(x) + self._log_ratio) * series / (2 * np.sqrt(np.pi))
+        rows = np.flatnonzero(~((x < _FAR_OUT) & (gap > 0)))
+        if len(rows):
+            mass[rows] = _cdf(-gap[rows], self.scale[rows], self.df[rows])
+        return np.asarray(mass)
 
     def _near_quantiles(self, levels: Array, upper: bool) -> Array:
         """Return numbers near the quantiles at levels (j,) up to 0.5, or at their complements."""
@@ -254,6 +269,19 @@ class StudentT(PearsonFamily):
         self, rng: np.random.Generator, shape: tuple[int, ...], df: Array, loc: Array, scale: Array
     ) -> Array:
         return loc + scale * rng.standard_t(df, shape)
+
+
+@lru_cache(maxsize=16)
+def _levels_of_edges(least: float | None) -> tuple[Array, NDArray[np.intp]]:
+    """Return levels (2, j) of ends of panels, for light and heavy tails, and the places of ``least``."""
+    tables = [
+        levels if least is None else np.union1d(levels, least)
+        for levels in (EDGE_LEVELS, _HEAVY_LEVELS)
+    ]
+    count = max(map(len, tables))
+    table = np.stack([np.pad(levels, (0, count - len(levels)), "edge") for levels in tables])
+    places = [0 if least is None else np.searchsorted(levels, least) for levels in tables]
+    return table, np.array(places, dtype=np.intp)
 
 
 def _cdf(gap: Array, scale: Array, df: Array) -> Array:
