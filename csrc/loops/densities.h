@@ -88,7 +88,7 @@ enum density_family : int {
   family_normal,      // exp(h - z^2 / 2), z = (y - c0) / c1
   family_laplace,     // exp(h - |z|)
   family_logistic,    // exp(h - |z|) / (1 + exp(-|z|))^2
-  family_student,     // exp(h - c2 log(1 + z^2)), z = c1 (y - c0)
+  family_student,     // exp(h - c2 log(1 + z^2)), z = c1 (y - c0), c3 = exp(h)
   family_log_normal,  // exp(h - z^2 / 2) / y, z = (log y - c0) / c1
   family_gamma,       // exp(h + (c0 - 1) log x - c0 (x - 1)), x = c1 y
   family_beta,        // exp(h + (c0 - 1) log(y / c2) + (c1 - 1) log((1 - y) / (1 - c2)))
@@ -96,6 +96,27 @@ enum density_family : int {
 };
 constexpr double most_ratio = 1e300;  // ratios beyond it have a density of 0, and no infinity appears
 constexpr double few_freedoms = 10.5;  // c2 below which a rounding of the argument of log is one of the density
+
+// Writes densities of Student's t at few whole degrees of freedom: exp(h) (1 + z^2)^(-c2) needs products and a root.
+inline void student_powers(const double* c, const node_values& y, node_values& value) {
+  constexpr index_t m = panel_nodes;
+  const double c0 = c[0], c1 = c[1], height = c[3];
+  const int twice = static_cast<int>(2.0 * c[2]);
+  node_values factor;
+  for (index_t k = 0; k < m; ++k) {
+    const double z = (y.at[k] - c0) * c1;
+    factor.at[k] = 1.0 / (1.0 + least(z * z, most_ratio));
+  }
+  for (index_t k = 0; k < m; ++k) value.at[k] = twice % 2 ? height * sqrt(factor.at[k]) : height;
+  for (int power = twice / 2; power; power /= 2) {
+    if (power % 2) {
+      for (index_t k = 0; k < m; ++k) value.at[k] *= factor.at[k];
+    }
+    if (power > 1) {
+      for (index_t k = 0; k < m; ++k) factor.at[k] *= factor.at[k];
+    }
+  }
+}
 
 // Adds the weighted densities at numbers that rise.
 inline void add_density(int family, const double* c, double weight, const node_values& y, double* sum) {
@@ -127,6 +148,11 @@ inline void add_density(int family, const double* c, double weight, const node_v
       break;
     }
     case family_student: {
+      if (c2 < few_freedoms && 2.0 * c2 == floor(2.0 * c2)) {
+        student_powers(c, y, value);
+        for (index_t k = 0; k < m; ++k) sum[k] += weight * value.at[k];
+        return;
+      }
       for (index_t k = 0; k < m; ++k) {
         const double z = (y.at[k] - c0) * c1;
         other.at[k] = least(z * z, most_ratio);

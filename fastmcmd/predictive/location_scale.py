@@ -232,10 +232,11 @@ class StudentT(PearsonFamily):
         """Return the density, for the core; None for tails that leave the doubles."""
         if not self.df.min(initial=1.0) >= 1:
             return None
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             unit = 1 / (self.scale * np.sqrt(self.df))
+        power, height = (self.df + 1) / 2, np.exp(self._log_height)
         return density_term(
-            DensityFamily.STUDENT, self._log_height, self.loc, unit, (self.df + 1) / 2
+            DensityFamily.STUDENT, self._log_height, self.loc, unit, power, height
         )
 
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
