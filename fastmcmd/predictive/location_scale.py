@@ -235,9 +235,7 @@ class StudentT(PearsonFamily):
         with np.errstate(over="ignore", under="ignore"):
             unit = 1 / (self.scale * np.sqrt(self.df))
         power, height = (self.df + 1) / 2, np.exp(self._log_height)
-        return density_term(
-            DensityFamily.STUDENT, self._log_height, self.loc, unit, power, height
-        )
+        return density_term(DensityFamily.STUDENT, self._log_height, self.loc, unit, power, height)
 
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)
