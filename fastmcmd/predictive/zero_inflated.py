@@ -184,15 +184,15 @@ class ZeroInflated(Predictive):
         row_levels = np.broadcast_to(levels, (len(self), len(levels)))
         inner, at_zero = self._levels_of_base(row_levels)
         scores, out = np.empty(len(self)), np.empty(inner.shape)
-        shared = are_shared(inner)
-        rows = np.flatnonzero(shared)
+        is_shared = are_shared(inner)
+        rows = np.flatnonzero(is_shared)
         if len(rows):
             part = self if len(rows) == len(self) else self.take(rows)
             outcomes = np.stack([y[rows], np.zeros(len(rows))], axis=1)
             base_scores, quantiles = part.base.scored_row_quantiles(outcomes, inner[rows])
             scores[rows] = part._score(y[rows], base_scores[:, 0], base_scores[:, 1])
             out[rows] = part._with_zeros(row_levels[rows], at_zero[rows], quantiles)
-        rows = np.flatnonzero(~shared)  # levels in the far tails of the base
+        rows = np.flatnonzero(~is_shared)  # levels in the far tails of the base
         if len(rows):
             scores[rows], out[rows] = super(ZeroInflated, self.take(rows)).scored_quantiles(
                 y[rows], levels
