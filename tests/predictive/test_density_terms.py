@@ -383,7 +383,7 @@ def test_scores_and_quantiles_of_zero_inflated_rows_in_one_pass(rng, monkeypatch
     rows_cut = []
     monkeypatch.setattr(
         "fastmcmd.predictive.mixture.panel_scores",
-        lambda part, *others: rows_cut.append(len(part)) or panel_scores(part, *others),
+        lambda part, *arguments: rows_cut.append(len(part)) or panel_scores(part, *arguments),
     )
     scores, quantiles = prediction.scored_quantiles(y, levels)
     np.testing.assert_allclose(scores, expected[0], rtol=1e-11)
