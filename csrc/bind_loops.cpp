@@ -128,7 +128,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "step_quantiles", loops.step_quantiles);
   def(m, "step_scores", loops.step_scores);
   def(m, "add_masses", loops.add_masses);
-  def(m, "add_densities", loops.add_densities);
+  def(m, "join_edges", loops.join_edges);
   def(m, "integrate_densities", loops.integrate_densities);
   def(m, "count_ranges", loops.count_ranges);
   def(m, "count_masses", loops.count_masses);

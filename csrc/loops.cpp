@@ -7,6 +7,7 @@
 #include "loops/densities.h"
 #include "loops/double_poisson.h"
 #include "loops/draws.h"
+#include "loops/edges.h"
 #include "loops/forms.h"
 #include "loops/integrals.h"
 #include "loops/isotonic.h"
@@ -40,7 +41,7 @@ const loop_table loops = {
     double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
     mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
     correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
-    step_scores, add_masses, add_densities, integrate_densities, count_ranges, count_masses, accept_pivots, roots_of_forms,
+    step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, roots_of_forms,
 };
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

@@ -784,19 +784,20 @@ def step_scores(values: _F64, masses: _F64, y: _F64, out: _F64) -> None:
 def add_masses(masses: _F64, offset: NDArray[np.int64], weights: _F64, totals: _F64) -> None:
     """Add weighted masses (n, l) to totals (n, L), from places ``offset`` (n,) on."""
 
-def add_densities(
-    rows: NDArray[np.int64],
-    left: _F64,
-    half: _F64,
-    nodes: _F64,
-    family: int,
-    constants: _F64,
-    weights: _F64,
-    out: _F64,
+def join_edges(
+    edges: _F64,
+    starts: NDArray[np.int64],
+    stops: _F64,
+    first: _F64,
+    last: _F64,
+    places: NDArray[np.int64],
+    ends: _F64,
 ) -> None:
-    """Add weighted densities of a family to densities (p, 20) at the nodes of panels of rows (p,).
+    """Write ends of panels (n, E) from ``first`` to ``last`` (n,), which rise; the last one is repeated.
 
-    Families, and the meaning of the constants (n, 5), are listed in ``csrc/loops/densities.h``.
+    No panel spans more of a component than 1.05 of its own panels, whose ends are the columns ``starts[c]``
+    to ``starts[c + 1]`` of ``edges``. ``stops`` (n, k) between first and last are ends, too. E is the
+    number of columns of edges and stops, and 2 more. ``places`` has room for an integer a component.
     """
 
 def integrate_densities(
@@ -819,12 +820,13 @@ def integrate_densities(
     quantiles: _F64,
     moments: _F64,
 ) -> None:
-    """Write scores (n,), quantiles (n, j) and moments (n, 2) of densities that are sums of terms.
+    """Write scores (n, k), quantiles (n, j) and moments (n, 2) of densities that are sums of terms.
 
     Each has no rows if it is not needed. Rows are cut at edges (n, E), which rise, and panels halved within
     ``limits`` (8,), see ``csrc/loops/integrals.h``. ``families`` (k,), ``constants`` (k, n, 5) and
-    ``weights`` (k, n) are those of the terms. ``scratch`` (p, 28) and ``places`` (p,) hold the panels of a
-    row. ``y`` (n,) are edges, or outside. Other arguments as for `panel_quantiles`.
+    ``weights`` (k, n) are those of the terms; ``csrc/loops/densities.h`` lists the families. ``scratch``
+    (p, 28) and ``places`` (p,) hold the panels of a row: densities (20,) of each panel follow 7 p numbers.
+    ``y`` (n, k) are edges, or outside. Other arguments as for `panel_quantiles`.
     """
 
 def count_ranges(mean: _F64, alpha: _F64, tail: float, first: _F64, last: _F64) -> None:

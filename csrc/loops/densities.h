@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "../exp_constants.h"
 #include "panels.h"
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
@@ -12,40 +13,33 @@ struct node_values {
   double at[panel_nodes];
 };
 
-// Replaces numbers by their exponentials: 0 below -709.09, and about 1e308 beyond 709. With x = n ln 2 + r, the last
-// bits of `shifted` hold n, and those of 0 for numbers that are clamped below. exp(r) is the polynomial of
-// vector_exp.h, off by 1.7e-17, summed in pairs: a chain of products and sums would wait for each of its links.
+// Replaces numbers by their exponentials: 0 below -709.09, and about 1e308 beyond 709. The last bits of `shifted` hold
+// the exponent of the result, and those of 0 for numbers that are clamped below. The polynomial is summed in pairs, and
+// each loop is short: a processor would wait for each link of a long chain, because it looks ahead some hundred
+// instructions.
 inline void exponentials(node_values& x) {
+  using c = exp_constants<double>;
   constexpr index_t m = panel_nodes;
-  constexpr double magic = 6755399441056767.0;  // 1.5 * 2^52 + 1023
-  constexpr double log2_e = 1.44269504088896340736, lowest = -709.08956571282405, highest = 709.0;
-  constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
-  constexpr double c[] = {0.5,
-                          1.66666666666666675e-1,
-                          4.16666666666241279e-2,
-                          8.33333333333006183e-3,
-                          1.38888889172137169e-3,
-                          1.98412698630536169e-4,
-                          2.48015212959543751e-5,
-                          2.75572684599970648e-6,
-                          2.76200884454097482e-7,
-                          2.51003854955103191e-8};
-  double shifted[m], power[m], scale[m];
-  uint64_t bits[m];
+  constexpr const double* q = c::q;  // from the highest order down
+  constexpr double highest = 709.0;  // the power of 2 is finite
+  double rest[m], scale[m];
   for (index_t k = 0; k < m; ++k) {
-    const double y = x.at[k] < lowest ? lowest : x.at[k] > highest ? highest : x.at[k];
-    shifted[k] = y * log2_e + magic;
-    const double n = shifted[k] - magic;
-    const double r = (y - n * ln2_high) - n * ln2_low, r2 = r * r, r4 = r2 * r2;
-    const double low = (c[0] + c[1] * r) + r2 * (c[2] + c[3] * r);
-    const double high = (c[4] + c[5] * r) + r2 * (c[6] + c[7] * r);
-    const double q = low + r4 * (high + r4 * (c[8] + c[9] * r));
-    power[k] = (q * r2 + r) + 1.0;
+    const double y = x.at[k] < c::lowest ? c::lowest : x.at[k] > highest ? highest : x.at[k];
+    const double shifted = y * c::log2_e + c::magic;
+    const double n = shifted - c::magic;
+    rest[k] = (y - n * c::ln2_high) - n * c::ln2_low;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits <<= 52;
+    memcpy(&scale[k], &bits, sizeof bits);
   }
-  memcpy(bits, shifted, sizeof bits);
-  for (index_t k = 0; k < m; ++k) bits[k] <<= 52;
-  memcpy(scale, bits, sizeof bits);
-  for (index_t k = 0; k < m; ++k) x.at[k] = power[k] * scale[k];
+  for (index_t k = 0; k < m; ++k) {
+    const double r = rest[k], r2 = r * r, r4 = r2 * r2;
+    const double low = (q[9] + q[8] * r) + r2 * (q[7] + q[6] * r);
+    const double high = (q[5] + q[4] * r) + r2 * (q[3] + q[2] * r);
+    const double sum = low + r4 * (high + r4 * (q[1] + q[0] * r));
+    x.at[k] = ((sum * r2 + r) + 1.0) * scale[k];
+  }
 }
 
 // Replaces numbers by their logarithms. With x = 2^n (1 + f) and s = f / (2 + f), log(1 + f) is 2 atanh(s), by the
@@ -57,26 +51,34 @@ inline void logarithms(node_values& x, double smallest, double largest) {
     for (index_t k = 0; k < m; ++k) x.at[k] = log(x.at[k]);
     return;
   }
-  constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
+  constexpr double ln2_high = exp_constants<double>::ln2_high, ln2_low = exp_constants<double>::ln2_low;
   constexpr uint64_t one = 0x3ff0000000000000, root_half = 0x3fe6a09e00000000, fraction = 0x000fffffffffffff;
   constexpr uint64_t whole = 0x4330000000000000;  // of 2^52: its last bits hold an integer
-  uint64_t bits[m], exponent[m];
-  double f[m], n[m];
-  memcpy(bits, x.at, sizeof bits);
+  double f[m], order[m], share[m], series[m];
   for (index_t k = 0; k < m; ++k) {
-    const uint64_t moved = bits[k] + (one - root_half);
-    exponent[k] = (moved >> 52) | whole;
-    bits[k] = (moved & fraction) + root_half;
+    uint64_t bits;
+    memcpy(&bits, &x.at[k], sizeof bits);
+    const uint64_t moved = bits + (one - root_half);
+    const uint64_t exponent = (moved >> 52) | whole;
+    bits = (moved & fraction) + root_half;
+    double significand, n;
+    memcpy(&significand, &bits, sizeof bits);
+    memcpy(&n, &exponent, sizeof exponent);
+    f[k] = significand - 1.0;
+    order[k] = n - (4503599627370496.0 + 1023.0);
   }
-  memcpy(f, bits, sizeof bits);
-  memcpy(n, exponent, sizeof exponent);
+  for (index_t k = 0; k < m; ++k) share[k] = f[k] / (2.0 + f[k]);
   for (index_t k = 0; k < m; ++k) {
-    const double g = f[k] - 1.0, order = n[k] - (4503599627370496.0 + 1023.0);
-    const double s = g / (2.0 + g), z = s * s, w = z * z, half_square = 0.5 * g * g;
+    const double z = share[k] * share[k], w = z * z;
     const double even = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
     const double odd = z * (6.666666666666735130e-01 +
                             w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)));
-    x.at[k] = order * ln2_high - ((half_square - (s * (half_square + (even + odd)) + order * ln2_low)) - g);
+    series[k] = even + odd;
+  }
+  for (index_t k = 0; k < m; ++k) {
+    const double half_square = 0.5 * f[k] * f[k];
+    const double log_f = share[k] * (half_square + series[k]) + order[k] * ln2_low;
+    x.at[k] = order[k] * ln2_high - ((half_square - log_f) - f[k]);
   }
 }
 
@@ -86,19 +88,40 @@ enum density_family : int {
   family_normal,      // exp(h - z^2 / 2), z = (y - c0) / c1
   family_laplace,     // exp(h - |z|)
   family_logistic,    // exp(h - |z|) / (1 + exp(-|z|))^2
-  family_student,     // exp(h - c3 log(1 + z^2 / c2))
+  family_student,     // exp(h - c2 log(1 + z^2)), z = c1 (y - c0), c3 = exp(h)
   family_log_normal,  // exp(h - z^2 / 2) / y, z = (log y - c0) / c1
   family_gamma,       // exp(h + (c0 - 1) log x - c0 (x - 1)), x = c1 y
   family_beta,        // exp(h + (c0 - 1) log(y / c2) + (c1 - 1) log((1 - y) / (1 - c2)))
   family_weibull      // exp(h + (c0 - 1) log x - x^c0), x = y / c1
 };
 constexpr double most_ratio = 1e300;  // ratios beyond it have a density of 0, and no infinity appears
-constexpr double few_freedoms = 10.5;  // c3 below which a rounding of the argument of log is one of the density
+constexpr double few_freedoms = 10.5;  // c2 below which a rounding of the argument of log is one of the density
+
+// Writes densities of Student's t at few whole degrees of freedom: exp(h) (1 + z^2)^(-c2) needs products and a root.
+inline void student_powers(const double* c, const node_values& y, node_values& value) {
+  constexpr index_t m = panel_nodes;
+  const double c0 = c[0], c1 = c[1], height = c[3];
+  const int twice = static_cast<int>(2.0 * c[2]);
+  node_values factor;
+  for (index_t k = 0; k < m; ++k) {
+    const double z = (y.at[k] - c0) * c1;
+    factor.at[k] = 1.0 / (1.0 + least(z * z, most_ratio));
+  }
+  for (index_t k = 0; k < m; ++k) value.at[k] = twice % 2 ? height * sqrt(factor.at[k]) : height;
+  for (int power = twice / 2; power; power /= 2) {
+    if (power % 2) {
+      for (index_t k = 0; k < m; ++k) value.at[k] *= factor.at[k];
+    }
+    if (power > 1) {
+      for (index_t k = 0; k < m; ++k) factor.at[k] *= factor.at[k];
+    }
+  }
+}
 
 // Adds the weighted densities at numbers that rise.
 inline void add_density(int family, const double* c, double weight, const node_values& y, double* sum) {
   constexpr index_t m = panel_nodes;
-  const double c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], height = c[4];
+  const double c0 = c[0], c1 = c[1], c2 = c[2], height = c[4];
   const double first = y.at[0], last = y.at[m - 1];
   node_values value, other;
   bool inside = true;
@@ -125,21 +148,25 @@ inline void add_density(int family, const double* c, double weight, const node_v
       break;
     }
     case family_student: {
-      const double unit = 1.0 / (c1 * sqrt(c2));
+      if (c2 < few_freedoms && 2.0 * c2 == floor(2.0 * c2)) {
+        student_powers(c, y, value);
+        for (index_t k = 0; k < m; ++k) sum[k] += weight * value.at[k];
+        return;
+      }
       for (index_t k = 0; k < m; ++k) {
-        const double z = (y.at[k] - c0) * unit;
+        const double z = (y.at[k] - c0) * c1;
         other.at[k] = least(z * z, most_ratio);
         value.at[k] = 1.0 + other.at[k];
       }
-      if (c3 < few_freedoms) {
+      if (c2 < few_freedoms) {
         logarithms(value, 1.0, most_ratio);
-        for (index_t k = 0; k < m; ++k) value.at[k] = height - c3 * value.at[k];
+        for (index_t k = 0; k < m; ++k) value.at[k] = height - c2 * value.at[k];
         break;
       }
       // What rounding has taken from the argument.
       for (index_t k = 0; k < m; ++k) other.at[k] = (other.at[k] - (value.at[k] - 1.0)) / value.at[k];
       logarithms(value, 1.0, most_ratio);
-      for (index_t k = 0; k < m; ++k) value.at[k] = height - c3 * (value.at[k] + other.at[k]);
+      for (index_t k = 0; k < m; ++k) value.at[k] = height - c2 * (value.at[k] + other.at[k]);
       break;
     }
     case family_log_normal: {
@@ -194,17 +221,6 @@ inline void add_density(int family, const double* c, double weight, const node_v
   for (index_t k = 0; k < m; ++k) {
     const bool zero = !(y.at[k] > 0.0) || (family == family_beta && !(y.at[k] < 1.0));
     if (!zero) sum[k] += weight * value.at[k];
-  }
-}
-
-// Adds to densities (p, m) on panels of rows (p,) those of one family, whose constants (n, 5) and weights (n,) differ
-// by row.
-inline void add_densities(vec<const int64_t> rows, in left, in half, in nodes, int family, ins constants, in weights,
-                          outs densities) {
-  for (index_t i = 0; i < rows.n; ++i) {
-    node_values y;
-    for (index_t k = 0; k < panel_nodes; ++k) y.at[k] = left[i] + half[i] * (1.0 + nodes[k]);
-    add_density(family, constants[rows[i]], weights[rows[i]], y, densities[i]);
   }
 }
 

@@ -198,14 +198,14 @@ inline void moments_of_row(const row_panels& panels, double outside, in rule, do
 }
 
 // Of rows whose densities are sums of terms, on panels between edges (n, E) that rise, which are halved where needed:
-// scores (n,), the integrals of (F - 1{y <= t})^2 between the first and the last edge, for y (n,) that are edges or
+// scores (n, k), the integrals of (F - 1{y <= t})^2 between the first and the last edge, for y (n, k) that are edges or
 // outside; quantiles (n, j) at levels (n or 1, j) in (0, 1) that rise; and means with standard deviations (n, 2). Each
 // may have no rows, and is then not computed. NaN where a result is unsafe. `below` and `above` are masses (n,) outside
 // the edges; `spread` (n or 0,) widths of the distributions if scores are the aim. `limits` is as in `panel_limits`,
 // the other arguments as for `panel_quantiles` and `row_panels`.
 inline void integrate_densities(ins edges, in below, in above, vec<const int64_t> families,
-                                cube<const double> constants, ins weights, in limits, in spread, in y, ins levels,
-                                in rule, ins nodes, ins series, outs scratch, vec<int64_t> places, out scores,
+                                cube<const double> constants, ins weights, in limits, in spread, ins y, ins levels,
+                                in rule, ins nodes, ins series, outs scratch, vec<int64_t> places, outs scores,
                                 outs quantiles, outs moments) {
   const term_table terms = {families, constants, weights};
   const panel_limits errors(limits);
@@ -215,12 +215,12 @@ inline void integrate_densities(ins edges, in below, in above, vec<const int64_t
     const bool resolved = panels.cut(i, edges.row(i), below[i], above[i], spread.n ? spread[i] : -1.0);
     const in left = panels.left(), half = panels.half();
     const index_t last = panels.count();
-    if (scores.n) {
+    for (index_t k = 0; scores.n && k < scores.m; ++k) {
       index_t split = 0;
-      while (resolved && split < last && left[split] + half[split] < y[i]) ++split;
-      scores[i] = resolved ? score_of_row(0, last, split, left, half, panels.density(), panels.places(), below[i],
-                                          above[i], rule, nodes, series)
-                           : not_a_number();
+      while (resolved && split < last && left[split] + half[split] < y[i][k]) ++split;
+      scores[i][k] = resolved ? score_of_row(0, last, split, left, half, panels.density(), panels.places(), below[i],
+                                             above[i], rule, nodes, series)
+                              : not_a_number();
     }
     if (quantiles.n) {
       if (resolved) {

@@ -99,12 +99,12 @@ struct loop_table {
                          outs quantiles);
   void (*step_scores)(ins values, ins masses, in y, out scores);
   void (*add_masses)(ins masses, vec<const int64_t> offset, in weights, outs totals);
-  void (*add_densities)(vec<const int64_t> rows, in left, in half, in nodes, int family,
-                        ins constants, in weights, outs densities);
+  void (*join_edges)(ins edges, vec<const int64_t> starts, ins stops, in first, in last,
+                     vec<int64_t> places, outs ends);
   void (*integrate_densities)(ins edges, in below, in above, vec<const int64_t> families,
                               cube<const double> constants, ins weights, in limits, in spread,
-                              in y, ins levels, in rule, ins nodes, ins series, outs scratch,
-                              vec<int64_t> places, out scores, outs quantiles, outs moments);
+                              ins y, ins levels, in rule, ins nodes, ins series, outs scratch,
+                              vec<int64_t> places, outs scores, outs quantiles, outs moments);
   void (*count_ranges)(in mean, in alpha, double tail, out first, out last);
   void (*count_masses)(in first, in step, in base, in slope, outs masses);
   index_t (*accept_pivots)(outs residual, vec<const int64_t> proposals, in least, in uniform,

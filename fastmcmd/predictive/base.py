@@ -354,6 +354,10 @@ class Predictive(Abstract):
         """Return the scores of `crps` (n,) and quantiles (n, j) at levels (j,)."""
         return self.crps(y), self.quantile(levels)
 
+    def scored_row_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n, k) of outcomes (n, k) and quantiles (n, j) at levels (n, j), which rise."""
+        return np.stack([self.crps(one) for one in y.T], axis=1), self.quantiles_at(levels)
+
     def outcomes(self, y: ArrayLike) -> Array:
         """Return observed outputs as float64, in the shape of the distribution or as a scalar."""
         y = _numbers(y, "y")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import distinct_digits
 from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.kernels.base import UNIT
+from fastmcmd.predictive.base import EDGE_LEVELS
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
@@ -32,6 +35,12 @@ _HEAVY, _MOST_LOG = (
     300.0,
 )  # df below which quantiles are near those of df = 1; largest exponent
 _FEW_DF = 20.0  # df below which a rounding of ``log(1 + z^2 / df)`` to 1e-16 is one of the density
+_HEAVY_DF = (
+    8.0  # df below which panels end at `_HEAVY_LEVELS`, as long as their distance from a pole
+)
+_HEAVY_LEVELS = np.array([1e-16, 1e-13, 1e-10, 1e-7, 3e-6, 8e-5, 1.2e-3, 0.01, 0.055, 0.22])
+_FAR_OUT = 0.01  # x below which 8 terms of the series of a tail are exact to rounding
+_HALF_POCHHAMMER = [1, 1 / 2, 3 / 8, 5 / 16, 35 / 128, 63 / 256, 231 / 1024, 429 / 2048]  # over k!
 _CANCELS = 1e-3  # distance of df from 1 within which the closed form loses more than three digits
 
 
@@ -148,33 +157,85 @@ class StudentT(PearsonFamily):
     def _log_prob(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         return _log_density(_log_growth(y - loc, scale, df), df) - np.log(scale)
 
-    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
-        """Return about the quantiles: the leading term far out, and transformed normal quantiles elsewhere.
+    @cached_property
+    def _log_ratio(self) -> Array:
+        """Logarithms (n,) of ratios of gamma functions, for the heights of density and tails."""
+        return np.asarray(np.log(half_ratio(self.df / 2)))
 
-        The transformation is that of Wallace, *Bounds on normal approximations to Student's and the
-        chi-square distributions* (1959).
+    def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
+        """Return ends (n, E) of panels on which the density is smooth, in ascending order.
+
+        Also returned are numbers (n,) below and above all quantiles at levels from ``least`` to
+        ``1 - least``. They come in pairs around the median. With few degrees of freedom they are closer.
+        """
+        table, places = _levels_of_edges(least)
+        kind = (self.df < _HEAVY_DF).astype(np.intp)
+        steps = np.maximum.accumulate(self._steps_out(table, kind)[:, ::-1], axis=1)
+        loc = self.loc[:, None]
+        edges = np.concatenate([loc - steps[:, ::-1], loc, loc + steps], axis=1)
+        every, place = np.arange(len(edges)), places[kind]
+        return edges, edges[every, place], edges[every, -1 - place]
+
+    def masses_outside(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return P(Y_i <= low_i) and P(Y_i > high_i)."""
+        return self._mass_beyond(self.loc - low), self._mass_beyond(high - self.loc)
+
+    def _mass_beyond(self, gap: Array) -> Array:
+        """Return P(scale Z > gap) (n,), far out by a series in ``x = df / (df + z^2)``.
+
+        The mass is half the incomplete beta function at x with the parameters ``a = df / 2`` and 1/2: ``x^a
+        / (2 a B(a, 1/2)) sum_k (1/2)_k / k! a / (a + k) x^k`` (Abramowitz & Stegun, 26.5.4 and 15.1.1).
+        """
+        with np.errstate(all="ignore"):
+            a, x = self.df / 2, 1 / (1 + (gap / self.scale) ** 2 / self.df)
+            series = np.zeros(len(x))
+            for k in range(len(_HALF_POCHHAMMER) - 1, -1, -1):
+                series = series * x + _HALF_POCHHAMMER[k] / (a + k)
+            mass = np.exp(a * np.log(x) + self._log_ratio) * series / (2 * np.sqrt(np.pi))
+        rows = np.flatnonzero(~((x < _FAR_OUT) & (gap > 0)))
+        if len(rows):
+            mass[rows] = _cdf(-gap[rows], self.scale[rows], self.df[rows])
+        return np.asarray(mass)
+
+    def _near_quantiles(self, levels: Array, upper: bool) -> Array:
+        """Return numbers near the quantiles at levels (j,) up to 0.5, or at their complements."""
+        steps = self._steps_out(levels[None, :], np.zeros(len(self), dtype=np.intp))
+        return self.loc[:, None] + (steps if upper else -steps)
+
+    def _steps_out(self, table: Array, kind: NDArray[np.intp]) -> Array:
+        """Return about the distances (n, j) of quantiles from the median, at levels ``table[kind]``.
+
+        These are the leading term far out, and transformed normal quantiles elsewhere. The transformation
+        is that of Wallace, *Bounds on normal approximations to Student's and the chi-square distributions*
+        (1959).
         """
         df = self.df[:, None]
         with np.errstate(all="ignore"):
-            far = np.exp(np.minimum(_log_far(levels, df), _MOST_LOG))
-            square = scipy.special.ndtri(levels) ** 2
+            far = (self._log_ratio + _tail_terms(self.df))[:, None] - np.log(table)[kind]
+            far = np.exp(np.minimum(far / df, _MOST_LOG))
             factor = (df - 5 / 6) / (df - 2 / 3 + 0.1 / df) ** 2
+            square = (scipy.special.ndtri(table) ** 2)[kind]
             near = np.sqrt(df * np.expm1(np.minimum(square * factor, _MOST_LOG)))
-            near = np.where(df < _HEAVY, np.abs(1 / np.tan(np.pi * levels)), near)
-        step = self.scale[:, None] * np.where(far > 5 * np.sqrt(df), far, near)
-        return self.loc[:, None] + (step if upper else -step)
+            if not self.df.min(initial=_HEAVY) >= _HEAVY:
+                near = np.where(df < _HEAVY, np.abs(1 / np.tan(np.pi * table))[kind], near)
+        return np.asarray(self.scale[:, None] * np.where(far > 5 * np.sqrt(df), far, near))
 
     def _density_formula(self) -> tuple[Any, tuple[Array, ...]]:
-        height = _log_density(np.zeros(len(self)), self.df) - np.log(self.scale)
-        return _log_density_at, (*self._values, (self.df + 1) / 2, height)
+        return _log_density_at, (*self._values, (self.df + 1) / 2, self._log_height)
+
+    @property
+    def _log_height(self) -> Array:
+        """Log densities (n,) at the median."""
+        return np.asarray(self._log_ratio - np.log(np.pi * self.df) / 2 - np.log(self.scale))
 
     def density_terms(self) -> list[DensityTerm] | None:
         """Return the density, for the core; None for tails that leave the doubles."""
         if not self.df.min(initial=1.0) >= 1:
             return None
-        constants = self.loc, self.scale, self.df, (self.df + 1) / 2
-        height = _log_density(np.zeros(len(self)), self.df) - np.log(self.scale)
-        return density_term(DensityFamily.STUDENT, height, *constants)
+        with np.errstate(over="ignore", under="ignore"):
+            unit = 1 / (self.scale * np.sqrt(self.df))
+        power, height = (self.df + 1) / 2, np.exp(self._log_height)
+        return density_term(DensityFamily.STUDENT, self._log_height, self.loc, unit, power, height)
 
     def _crps(self, y: Array, df: Array, loc: Array, scale: Array) -> Array:
         gap = np.abs(y - loc)
@@ -207,6 +268,19 @@ class StudentT(PearsonFamily):
         self, rng: np.random.Generator, shape: tuple[int, ...], df: Array, loc: Array, scale: Array
     ) -> Array:
         return loc + scale * rng.standard_t(df, shape)
+
+
+@lru_cache(maxsize=16)
+def _levels_of_edges(least: float | None) -> tuple[Array, NDArray[np.intp]]:
+    """Return levels (2, j) of ends of panels, for light and heavy tails, and the places of ``least``."""
+    tables = [
+        levels if least is None else np.union1d(levels, least)
+        for levels in (EDGE_LEVELS, _HEAVY_LEVELS)
+    ]
+    count = max(map(len, tables))
+    table = np.stack([np.pad(levels, (0, count - len(levels)), "edge") for levels in tables])
+    places = [0 if least is None else np.searchsorted(levels, least) for levels in tables]
+    return table, np.array(places, dtype=np.intp)
 
 
 def _cdf(gap: Array, scale: Array, df: Array) -> Array:
@@ -259,7 +333,12 @@ def _log_far(p: Array, df: Array) -> Array:
 
 def _log_tail(df: Array) -> Array:
     """Return the limit of ``log(P(Z > z) z^df)``, reached to rounding where ``z^2 > 1e16 df``."""
-    return np.log(half_ratio(df / 2)) - np.log(np.pi) / 2 + (df / 2 - 1) * np.log(df)
+    return np.log(half_ratio(df / 2)) + _tail_terms(df)
+
+
+def _tail_terms(df: Array) -> Array:
+    """Return the terms of `_log_tail` beside the ratio of gamma functions."""
+    return -np.log(np.pi) / 2 + (df / 2 - 1) * np.log(df)
 
 
 def _log_growth(gap: Array, scale: Array | float, df: Array | float) -> Array:

@@ -281,11 +281,7 @@ class Mixture(Predictive):
             part, row_levels = self.take(rows), levels[rows]
             quantiles = quick_quantiles(part, row_levels)
             assert quantiles is not None
-            row, column = np.nonzero(np.isnan(quantiles))
-            if len(row):
-                flat = by_halving(part.take(row), row_levels[row, column][:, None], is_reached)
-                quantiles[row, column] = flat[:, 0]
-            out[rows] = quantiles
+            out[rows] = _with_searched(part, row_levels, quantiles)
 
         over_rows(work, len(self), self._rows_at_once(levels.shape[1]))
         return out
@@ -523,18 +519,36 @@ class Mixture(Predictive):
 
     def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
         """Return scores (n,) and quantiles (n, j), from the same panels if levels rise and are many."""
-        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels)
+        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels[None, :])
         if not shares or not np.isfinite(y).all():
             return super().scored_quantiles(y, levels)
-        scores, out = np.empty(len(self)), np.empty((len(self), len(levels)))
+        scores, quantiles = self._from_panels(y[:, None], levels[None, :])
+        return scores[:, 0], quantiles
+
+    def scored_row_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n, k) and quantiles (n, j) at levels (n, j), shared panels if these are many."""
+        shares = self.shares_panels and levels.shape[1] >= FEW and has_shared_levels(levels)
+        if not shares or not np.isfinite(y).all():
+            return super().scored_row_quantiles(y, levels)
+        return self._from_panels(y, levels)
+
+    def _from_panels(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n, k) and quantiles (n, j) at levels (1, j) or (n, j)."""
+        scores, out = np.empty(y.shape), np.empty((len(self), levels.shape[1]))
 
         def work(rows: slice) -> None:
             part = self.take(np.arange(rows.start, rows.stop))
-            row_scores, quick = panel_scores(part, part.components, y[rows], levels[None, :])
-            scores[rows] = _with_generic_scores(part, y[rows], row_scores)
-            out[rows] = completed(part, levels, quick)
+            row_levels = levels if len(levels) == 1 else levels[rows]
+            row_scores, quick = panel_scores(part, part.components, y[rows], row_levels)
+            for column, outcomes in enumerate(y[rows].T):
+                row_scores[:, column] = _with_generic_scores(part, outcomes, row_scores[:, column])
+            scores[rows] = row_scores
+            if len(levels) == 1:
+                out[rows] = completed(part, levels[0], quick)
+            else:
+                out[rows] = _with_searched(part, row_levels, quick)
 
-        over_rows(work, len(self), self._rows_at_once(len(levels)))
+        over_rows(work, len(self), self._rows_at_once(levels.shape[1]))
         return scores, out
 
     def _by_rows(
@@ -576,10 +590,19 @@ def _gaussian_crps(mixture: Mixture, y: Array) -> Array:
     return gaussian_mixture.crps(y, mean, std, mixture.weights)
 
 
+def _with_searched(mixture: Mixture, levels: Array, quantiles: Array) -> Array:
+    """Return ``quantiles`` at levels (n, j), by bisection where they are NaN."""
+    row, column = np.nonzero(np.isnan(quantiles))
+    if len(row):
+        single = by_halving(mixture.take(row), levels[row, column][:, None], is_reached)
+        quantiles[row, column] = single[:, 0]
+    return quantiles
+
+
 def _panel_crps(mixture: Mixture, y: Array) -> Array:
     """Return integrals of densities; the generic score where they are unsafe."""
-    scores, _ = panel_scores(mixture, mixture.components, y)
-    return _with_generic_scores(mixture, y, scores)
+    scores, _ = panel_scores(mixture, mixture.components, y[:, None])
+    return _with_generic_scores(mixture, y, scores[:, 0])
 
 
 def _with_generic_scores(mixture: Mixture, y: Array, scores: Array) -> Array:

@@ -705,7 +705,7 @@ class Truncated(ByQuadrature):
         def work(block: slice) -> None:
             part, outcomes = self.take(rows[block]), y[places[block]]
             components = part._panel_components()
-            scores, _ = panel_scores(part, components, outcomes)
+            scores = panel_scores(part, components, outcomes[:, None])[0][:, 0]
             unsafe = np.flatnonzero(np.isnan(scores))
             if len(unsafe):
                 scores[unsafe] = Predictive.crps(part.take(unsafe), outcomes[unsafe])
@@ -728,7 +728,7 @@ class Truncated(ByQuadrature):
 
     def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
         """Return scores (n,) and quantiles (n, j), from the same panels if levels rise and are many."""
-        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels)
+        shares = self.shares_panels and len(levels) >= FEW and has_shared_levels(levels[None, :])
         if not shares or not np.isfinite(y).all():
             return super().scored_quantiles(y, levels)
         scores, out = np.empty(len(self)), np.empty((len(self), len(levels)))
@@ -744,7 +744,10 @@ class Truncated(ByQuadrature):
             rows = usual[block]
             part, outcomes = self.take(rows), y[rows]
             components = part._panel_components()
-            row_scores, quantiles = panel_scores(part, components, outcomes, levels[None, :])
+            all_scores, quantiles = panel_scores(
+                part, components, outcomes[:, None], levels[None, :]
+            )
+            row_scores = all_scores[:, 0]
             unsafe = np.flatnonzero(np.isnan(row_scores))
             if len(unsafe):
                 row_scores[unsafe] = Predictive.crps(part.take(unsafe), outcomes[unsafe])

@@ -11,6 +11,7 @@ from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, Predictive, parameter
+from fastmcmd.predictive.numerics.density_panels import are_shared
 
 __all__ = ["ZeroInflated"]
 
@@ -158,15 +159,45 @@ class ZeroInflated(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
+        return self._score(y, self.base.crps(y), self.base.crps(0.0))
+
+    def _score(self, y: Array, base_score: Array, at_zero: Array) -> Array:
+        """Return the score (n,) from those of the base at y and 0."""
         p = self.probability
-        at_zero = self.base.crps(0.0)
         # Rearranged to avoid subtracting p D(0) from D(y) when p is nearly 1.
         with np.errstate(invalid="ignore"):
-            base_part = np.where(y == 0, 0.0, self.base.crps(y) - at_zero) + (1 - p) * at_zero
+            base_part = np.where(y == 0, 0.0, base_score - at_zero) + (1 - p) * at_zero
             # Infinite where the base has no finite score.
             base_part = np.where(np.isinf(at_zero), at_zero, base_part)
             score = np.where(p < 1, p * np.abs(y) + (1 - p) * base_part, np.abs(y))
         return np.where(np.isfinite(y), score, np.abs(y))
+
+    @property
+    def shares_panels(self) -> bool:
+        """Whether those of the base come from integrals of densities."""
+        return self.base.shares_panels
+
+    def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
+        """Return scores (n,) and quantiles (n, j); those of the base come from the same panels."""
+        if not self.shares_panels or not np.isfinite(y).all():
+            return super().scored_quantiles(y, levels)
+        row_levels = np.broadcast_to(levels, (len(self), len(levels)))
+        inner, at_zero = self._levels_of_base(row_levels)
+        scores, out = np.empty(len(self)), np.empty(inner.shape)
+        is_shared = are_shared(inner)
+        rows = np.flatnonzero(is_shared)
+        if len(rows):
+            part = self if len(rows) == len(self) else self.take(rows)
+            outcomes = np.stack([y[rows], np.zeros(len(rows))], axis=1)
+            base_scores, quantiles = part.base.scored_row_quantiles(outcomes, inner[rows])
+            scores[rows] = part._score(y[rows], base_scores[:, 0], base_scores[:, 1])
+            out[rows] = part._with_zeros(row_levels[rows], at_zero[rows], quantiles)
+        rows = np.flatnonzero(~is_shared)  # levels in the far tails of the base
+        if len(rows):
+            scores[rows], out[rows] = super(ZeroInflated, self.take(rows)).scored_quantiles(
+                y[rows], levels
+            )
+        return scores, out
 
     @property
     def has_quick_quantiles(self) -> bool:
@@ -186,18 +217,31 @@ class ZeroInflated(Predictive):
         return out
 
     def _quantiles_at(self, levels: Array) -> Array:
+        inner, at_zero = self._levels_of_base(levels)
+        return self._with_zeros(levels, at_zero, self.base.quantiles_at(inner))
+
+    def _levels_of_base(self, levels: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return levels of the base (n, j): its quantiles there are those at ``levels``, except at zeros.
+
+        Also returned is where quantiles are zeros. Levels there are those of a neighbour: rising levels
+        stay in order, which is faster.
+        """
         p = self.probability[:, None]
         below, at = self.cdf_below(0.0)[:, None], self.cdf(0.0)[:, None]
         is_negative = levels <= below
         with np.errstate(divide="ignore", invalid="ignore"):  # p = 1: all mass is at zero
             inner = np.where(is_negative, levels, levels - p) / (1 - p)
         at_zero = ~is_negative & (levels <= at)
-        # Entries at zero get the level of a neighbour: rising levels stay in order, which is faster.
         clipped = np.where(at_zero | ~(p < 1), 0.0, np.clip(inner, LEAST_LEVEL, MOST_LEVEL))
         before = np.maximum.accumulate(clipped, axis=1)
         least = np.where(clipped > 0, clipped, 0.5).min(axis=1, keepdims=True, initial=0.5)
         inner = np.where(clipped > 0, clipped, np.where(before > 0, before, least))
-        quantiles = np.where(at_zero | (p == 1), 0.0, self.base.quantiles_at(inner))
+        return inner, at_zero
+
+    def _with_zeros(self, levels: Array, at_zero: NDArray[np.bool_], quantiles: Array) -> Array:
+        """Return quantiles (n, j) from those of the base."""
+        p = self.probability[:, None]
+        quantiles = np.where(at_zero | (p == 1), 0.0, quantiles)
         for level, outer in ((0.0, np.minimum), (1.0, np.maximum)):
             end = self.base.quantile(level)[:, None]
             end = np.where(p > 0, outer(np.where(p < 1, end, 0.0), 0.0), end)

@@ -258,7 +258,7 @@ def test_panels_of_the_core_and_those_of_numpy_agree(rng, monkeypatch, kind):
     y, levels = prediction.quantile(0.3), LEVELS[None, 1:-1]
 
     def results():
-        scores, quantiles = density_panels.panel_scores(prediction, parts, y, levels)
+        scores, quantiles = density_panels.panel_scores(prediction, parts, y[:, None], levels)
         far = density_panels.panel_quantiles(prediction, parts, LEVELS[None])
         return scores, quantiles, far, *density_panels.panel_moments(parts[-1])
 

@@ -18,8 +18,10 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive import Beta, LogNormal, StudentT, Weibull
 from fastmcmd.predictive.base import EDGE_LEVELS, Predictive
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.density_panels import _rule, joined, panel_scores
 from fastmcmd.predictive.numerics.density_terms import DensityFamily
 from fastmcmd.predictive.truncated import Truncated
+from fastmcmd.predictive.zero_inflated import ZeroInflated
 
 # Families with usual rows and rare ones: their log densities in mpmath.
 FAMILIES = {
@@ -39,7 +41,7 @@ FAMILIES = {
         ("loc", "scale"),
     ),
     "student": (
-        StudentT([1.0, 4.0, 2000.0], [0.0, 1.0, -5.0], [1.0, 1e-3, 7.0]),
+        StudentT([1.0, 4.5, 2000.0], [0.0, 1.0, -5.0], [1.0, 1e-3, 7.0]),
         lambda y, v, m, s: (
             mp.loggamma((v + 1) / 2)
             - mp.loggamma(v / 2)
@@ -47,6 +49,11 @@ FAMILIES = {
             - mp.log(s)
             - (v + 1) / 2 * mp.log1p(((y - m) / s) ** 2 / v)
         ),
+        ("df", "loc", "scale"),
+    ),
+    "student, whole degrees of freedom": (
+        StudentT([2.0, 7.0, 18.0], [0.0, 1.0, -5.0], [1.0, 1e-3, 7.0]),
+        lambda y, v, m, s: FAMILIES["student"][1](y, v, m, s),
         ("df", "loc", "scale"),
     ),
     "log-normal": (
@@ -79,10 +86,22 @@ FAMILIES = {
 
 
 def at_nodes(prediction, rows, left, half):
+    """Return nodes and densities (p, 20) of panels of rows (p,), from the scratch memory of the core."""
     nodes, _ = gauss_legendre(20)
+    ends = np.stack([left, left + 2 * half], axis=1)
+    half = (ends[:, 1] - ends[:, 0]) / 2
     out = np.zeros((len(rows), 20))
-    for family, constants, weights in prediction.density_terms():
-        _core.add_densities(rows, left, half, nodes, family, constants, weights, out)
+    terms = prediction.take(rows).density_terms()
+    families, constants, weights = map(np.array, zip(*terms, strict=True))
+    zeros, none, scratch = np.zeros(1), np.empty((0, 0)), np.empty((256, 28))
+    for row in range(len(rows)):
+        one = slice(row, row + 1)
+        _core.integrate_densities(
+            ends[one], zeros, zeros, families, constants[:, one], weights[:, one],
+            np.array([1.0, 1.0, 1.0, 1.0, 4.0, 0.0, 8.0, 0.1]), np.empty(0), none, np.empty((1, 0)),
+            *_rule(), scratch, np.empty(256, dtype=np.int64), none, none, np.empty((0, 2)),
+        )  # fmt: skip
+        out[row] = scratch.ravel()[7 * 256 : 7 * 256 + 20]
     return left[:, None] + half[:, None] * (1 + nodes), out
 
 
@@ -104,12 +123,13 @@ def test_densities_of_the_core(rng, kind):
 
 
 def test_every_family_has_a_formula():
-    assert [family.value for family in DensityFamily] == list(range(len(FAMILIES)))
-    for number, (prediction, _, _) in enumerate(FAMILIES.values()):
+    families = set()
+    for prediction, _, _ in FAMILIES.values():
         ((family, constants, weights),) = prediction.density_terms()
-        assert family == number
+        families.add(family)
         assert constants.shape == (3, 5)
         assert (weights == 1).all()
+    assert families == {family.value for family in DensityFamily}
 
 
 def test_families_outside_the_range_of_the_formulas():
@@ -208,13 +228,26 @@ spec.loader.exec_module(core)
 rng = np.random.default_rng(3)
 digest = hashlib.sha256()
 nodes = np.polynomial.legendre.leggauss(20)[0]
-rows, left, half = np.arange(50), rng.uniform(0.01, 0.4, 50), rng.uniform(0.01, 0.2, 50)
-constants = np.exp(rng.normal(size=(50, 5)) / 3)
-constants[:, 2] /= 20
+out = rng.uniform(size=(50, 20))
+edges = np.cumsum(rng.uniform(0.01, 0.1, (50, 9)), axis=1)
+constants = np.exp(rng.normal(size=(1, 50, 5)) / 3)
+constants[..., 2] /= 20
+constants[0, :9, 2] = np.arange(1, 10) / 2
+limits = np.array([1e-3, 1.0, 1.0, 1e9, 4.0, 1.0, 8.0, 0.1])
+rule, nodes, series = rng.uniform(size=40), rng.normal(size=(20, 20)), rng.normal(size=(20, 20))
+ends, places = np.empty((50, 13)), np.empty(32, dtype=np.int64)
+starts, stops = np.array([0, 4, 9]), rng.uniform(0.1, 0.5, (50, 2))
+core.join_edges(edges, starts, stops, edges[:, 0].copy(), edges[:, 8].copy(), places, ends)
+digest.update(ends.tobytes())
+none, zeros = np.empty((0, 0)), np.zeros(50)
 for family in range(8):
-    out = np.zeros((50, 20))
-    core.add_densities(rows, left, half, nodes, family, constants, np.ones(50), out)
-    digest.update(out.tobytes())
+    scratch = np.zeros((32, 28))
+    core.integrate_densities(
+        edges, zeros, zeros, np.array([family]), constants, np.ones((1, 50)), limits, np.empty(0), none,
+        np.empty((1, 0)), rule, nodes, series, scratch, places, none, none, np.empty((0, 2)),
+    )
+    digest.update(scratch.ravel()[224:].tobytes())
+nodes = np.polynomial.legendre.leggauss(20)[0]
 sizes = np.empty((50, 5))
 core.panel_sizes(out, nodes, rng.normal(size=(20, 4)), sizes)
 mean, alpha = np.exp(rng.normal(size=(2, 50)))
@@ -303,3 +336,81 @@ def test_scores_and_quantiles_of_truncated_rows_in_one_pass(rng, kind):
     np.testing.assert_allclose(quantiles, prediction.quantile(levels), rtol=1e-10)
     for column, level in enumerate(levels):
         np.testing.assert_allclose(prediction.cdf(quantiles[:, column]), level, atol=1e-6)
+
+
+def test_masses_of_student_tails():
+    """Far out by a series, elsewhere by the incomplete beta function, row by row."""
+    df, z = (
+        np.array([1.0, 1.5, 4.0, 7.9, 60.0, 3.0, 4.0]),
+        np.array([12.0, 15, 25, 40, 90, 1.5, -2.0]),
+    )
+    prediction = StudentT(df, 1.0, 2.0)
+    below, above = prediction.masses_outside(1 - 2 * z, 1 + 2 * z)
+    for row, (v, t) in enumerate(zip(df.tolist(), z.tolist(), strict=True)):
+        half = mp.betainc(mp.mpf(v) / 2, 0.5, 0, v / (v + mp.mpf(t) ** 2), regularized=True) / 2
+        expected = half if t > 0 else 1 - half
+        assert below[row] == pytest.approx(float(expected), rel=2e-14)
+        assert above[row] == pytest.approx(float(expected), rel=2e-14)
+
+
+def spans(part_edges, left, right):
+    """Return how many panels of a component a panel spans; equal ends count as one."""
+    ends = np.unique(part_edges)
+    places = np.arange(len(ends))
+    return np.interp(right, ends, places) - np.interp(left, ends, places)
+
+
+@pytest.mark.parametrize("kind", ["gamma", "student"])
+def test_scores_and_quantiles_of_zero_inflated_rows_in_one_pass(rng, monkeypatch, kind):
+    """They are those of two passes; the panels of the base are cut once a row."""
+    n = 40
+    a, b = rng.uniform(1.5, 9, (2, n))
+    parts = {
+        "gamma": [fm.Gamma(a, 1.0), fm.Gamma(b, 2.0)],
+        "student": [StudentT(a, b - 4, 1.0), StudentT(b, 1.0, 2.0)],
+    }[kind]
+    probability = rng.uniform(size=n)
+    probability[:4] = [
+        0.0,
+        1.0,
+        0.25,
+        0.25 - 1e-12,
+    ]  # at the last, a level is far in a tail of the base
+    prediction = ZeroInflated(Mixture(parts, [0.3, 0.7]), probability)
+    levels = np.arange(1, 16) / 16
+    y = np.where(rng.uniform(size=n) < 0.2, 0.0, rng.uniform(0.1, 9, n))
+    expected = prediction.crps(y), prediction.quantile(levels)
+    rows_cut = []
+    monkeypatch.setattr(
+        "fastmcmd.predictive.mixture.panel_scores",
+        lambda part, *arguments: rows_cut.append(len(part)) or panel_scores(part, *arguments),
+    )
+    scores, quantiles = prediction.scored_quantiles(y, levels)
+    np.testing.assert_allclose(scores, expected[0], rtol=1e-11)
+    np.testing.assert_allclose(quantiles, expected[1], rtol=1e-10, atol=1e-11)
+    assert n - 4 <= rows_cut[0] <= n
+    assert sum(rows_cut) <= n + 2 * (n - rows_cut[0])
+
+
+def test_joined_ends_of_panels(rng):
+    """Stops are ends, and no panel spans more of a component than 1.05 of its own panels, nor much less."""
+    n = 30
+    scales = 10.0 ** rng.integers(-3, 4, (3, n, 1))
+    edges = [np.sort(scale * rng.normal(size=(n, 9)) + rng.normal(), axis=1) for scale in scales]
+    edges[0][:, :3] = edges[0][:, 2:3]
+    low, high = (f(edges, axis=(0, 2)) for f in (np.min, np.max))
+    stops = low[:, None] + (high - low)[:, None] * rng.uniform(-0.1, 1.1, (n, 2))
+    ends = joined(edges, stops, low, high)
+    np.testing.assert_array_equal(ends[:, 0], low)
+    np.testing.assert_array_equal(ends[:, -1], high)
+    for row in range(n):
+        places = np.unique(ends[row])
+        assert (np.diff(ends[row]) >= 0).all()
+        inner = stops[row][(stops[row] > low[row]) & (stops[row] < high[row])]
+        assert np.isin(inner, places).all()
+        most = np.max([spans(part[row], places[:-1], places[1:]) for part in edges], axis=0)
+        assert most.max() <= 1.05 * (1 + 1e-9)
+        before_stop = np.isin(places[1:], [*inner, high[row]])
+        assert (most[~before_stop] >= 1 - 1e-9).all()
+    edges[1][3, 4] = np.nan
+    assert np.isnan(joined(edges, stops, low, high)[3]).all()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DensityPanels",
+    "are_shared",
     "has_panels",
     "has_shared_levels",
     "panel_moments",
@@ -48,9 +49,6 @@ _TAIL_LEVEL, _NEGLIGIBLE = (
     1e-17,
 )  # level of a tail; its integral, relative to the width of the rest
 _MOST_TAIL = 0.005  # length of a tail that may be left out, relative to the middle half of the mass
-_CROWDED = (
-    0.6  # distance of two ends, relative to a panel of their component, below which one is left out
-)
 _APART = 8.0  # ratio of the ends of a panel from which it is cut at their geometric mean
 _SLOWEST = 0.1  # decay of a series, from orders about 9 to 19, above which a peak may lie between the nodes
 _TAIL_ENOUGH = 1e-15  # integral beyond the panels, relative to a score, that may be left out
@@ -135,6 +133,9 @@ class DensityPanels:
         """
         below, above = prediction.masses_outside(edges[:, 0], edges[:, -1])
         n = len(edges)
+        resolved: Any = np.isfinite(edges).all(axis=1)
+        # Rows without panels get one, whose results do not count.
+        edges = np.where(resolved[:, None], edges, np.minimum(np.arange(edges.shape[1]), 1.0))
         row: Any
         left: Any
         right: Any
@@ -146,7 +147,6 @@ class DensityPanels:
         weights = rule[:_NODES]
         density = _densities_of(prediction)
         some = np.ascontiguousarray(series[:, [-2, -1, _NODES // 2 - 2, _NODES // 2 - 1]])
-        resolved: Any = np.isfinite(edges).all(axis=1)
         parts: list[tuple[Any, ...]] = []
         tables, table_length = [], 0  # densities of all panels, also of those that are halved
         tail, error_before = np.empty(0), np.full(len(row), np.inf)
@@ -276,32 +276,35 @@ def _integrated(
     least: float = np.inf,
     moments: bool = False,
 ) -> tuple[Array, Array, Array]:
-    """Return scores (n,), quantiles (n, j) and moments (n, 2), each without rows if it is not asked for.
+    """Return scores (n, k), quantiles (n, j) and moments (n, 2), each without rows if it is not asked for.
 
-    `DensityPanels.of` describes the arguments. The core integrates densities for which it has formulas.
+    Outcomes y are (n, k). `DensityPanels.of` describes the other arguments. The core integrates densities
+    for which it has formulas.
     """
     n = len(edges)
     terms = prediction.density_terms()
     if terms is None:
         panels = DensityPanels.of(prediction, edges, enough, spread, least)
         return (
-            np.empty(0) if y is None else panels.scores(y),
+            np.empty((0, 0))
+            if y is None
+            else np.stack([panels.scores(one) for one in y.T], axis=1),
             np.empty((0, 0)) if levels is None else panels.quantiles(levels),
             np.stack(panels.moments(), axis=1) if moments else np.empty((0, 2)),
         )
     with np.errstate(all="ignore"):
         below, above = prediction.masses_outside(edges[:, 0], edges[:, -1])
-    scores = np.empty(0 if y is None else n)
+    scores = np.empty((0, 0) if y is None else y.shape)
     quantiles = np.empty((0, 0) if levels is None else (n, levels.shape[1]))
     mean_and_std = np.empty((n if moments else 0, 2))
     families, constants, weights = zip(*terms, strict=True)
     limits = (enough, _FOR_QUANTILES, least, _NOISE, _GAIN, float(_MOST_HALVINGS), _APART, _SLOWEST)
     most_panels = (edges.shape[1] - 1) << (_MOST_HALVINGS + 1)
-    none = np.empty(0)
     _core.integrate_densities(
         np.ascontiguousarray(edges), below, above,
         np.array(families), np.stack(constants), np.stack(weights), np.array(limits),
-        none if spread is None else spread, none if y is None else y,
+        np.empty(0) if spread is None else spread,
+        np.empty((0, 0)) if y is None else np.ascontiguousarray(y),
         np.empty((1, 0)) if levels is None else np.ascontiguousarray(levels),
         *_rule(), np.empty((most_panels, _NODES + 8)), np.empty(most_panels, dtype=np.int64),
         scores, quantiles, mean_and_std,
@@ -332,39 +335,18 @@ def has_panels(component: Predictive) -> bool:
     return component.atomless and component.columns == 1 and component.has_quick_quantiles
 
 
-def joined(edges: Sequence[Array], kinks: Array) -> Array:
-    """Return the ends (n, E) of panels of all components, sorted; of ends that crowd, only one remains.
+def joined(edges: Sequence[Array], stops: Array, first: Array, last: Array) -> Array:
+    """Return ends (n, E) of panels from ``first`` to ``last`` (n,), which rise; the last one is repeated.
 
-    Kinks (n, k) are ends, too, if they lie between others.
+    No panel spans more of a component than 1.05 of its own panels. Their ends are in ``edges``. Stops
+    (n, k) are ends, too, if they lie between first and last.
     """
-    least_gaps = []
-    for part_edges in edges:
-        gaps = np.diff(part_edges, axis=1)
-        least_gap = np.zeros(part_edges.shape)
-        least_gap[:, 1:-1] = _CROWDED * np.minimum(gaps[:, :-1], gaps[:, 1:])
-        least_gaps.append(least_gap)
-    edges = list(edges)
-    if kinks.shape[1]:
-        first = np.min([part_edges[:, :1] for part_edges in edges], axis=0)
-        last = np.max([part_edges[:, -1:] for part_edges in edges], axis=0)
-        edges.append(np.clip(kinks, first, last))
-        least_gaps.append(np.zeros(kinks.shape))
-    if len(edges) == 1:
-        return edges[0]
-    values, least_gap = np.concatenate(edges, axis=1), np.concatenate(least_gaps, axis=1)
-    order = np.argsort(values, axis=1, kind="stable")
-    values, least_gap = (
-        np.take_along_axis(values, order, 1),
-        np.take_along_axis(least_gap, order, 1),
-    )
-    if len(least_gaps) - (kinks.shape[1] > 0) == 1:
-        return values
-    last = values[:, 0].copy()
-    for column in range(1, values.shape[1]):
-        crowded = values[:, column] - last < least_gap[:, column]
-        last = np.where(crowded, last, values[:, column])
-        values[:, column] = last
-    return values
+    columns = np.concatenate(edges, axis=1) if len(edges) > 1 else np.ascontiguousarray(edges[0])
+    starts = np.cumsum([0, *(part_edges.shape[1] for part_edges in edges)])
+    ends = np.empty((len(columns), columns.shape[1] + stops.shape[1] + 2))
+    places = np.empty(len(edges), dtype=np.int64)
+    _core.join_edges(columns, starts, np.ascontiguousarray(stops), first, last, places, ends)
+    return ends
 
 
 def _edges_of(
@@ -373,6 +355,14 @@ def _edges_of(
     """Return ends of panels of each component, and the numbers (n,) beyond which are tails of ``least``."""
     edges, lows, highs = zip(*(one.panel_edges(least) for one in components), strict=True)
     return edges, np.min(lows, axis=0), np.max(highs, axis=0)
+
+
+def _ends_of(edges: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the first and the last end (n,) of all components."""
+    return (
+        np.min([part_edges[:, 0] for part_edges in edges], axis=0),
+        np.max([part_edges[:, -1] for part_edges in edges], axis=0),
+    )
 
 
 def panel_quantiles(
@@ -393,7 +383,9 @@ def panel_quantiles(
     if not least > 0:
         return np.full((len(prediction), levels.shape[1]), np.nan)
     edges, first, last = _edges_of(components, least)
-    ends = np.clip(joined(edges, prediction.kinks()), first[:, None], last[:, None])
+    low, high = _ends_of(edges)
+    first, last = np.clip(low, first, last), np.clip(high, first, last)
+    ends = joined(edges, prediction.kinks(), first, last)
     return _integrated(prediction, ends, _FOR_QUANTILES, levels=levels)[1]
 
 
@@ -417,48 +409,52 @@ def panel_scores(
         Distributions.
     components : sequence of Predictive
         Distributions between whose quantiles those of ``prediction`` lie.
-    y : ndarray (n,)
+    y : ndarray (n, k)
         Finite outcomes.
-    levels : ndarray (1, j), optional
+    levels : ndarray (1, j) or (n, j), optional
         Levels that rise from `_TAIL_LEVEL` or more to its complement or less.
 
     Returns
     -------
-    scores : ndarray (n,)
+    scores : ndarray (n, k)
         Continuous ranked probability scores.
     quantiles : ndarray (n, j)
         Without levels, j is 0.
     """
-    kinks = np.concatenate([prediction.kinks(), y[:, None]], axis=1)
     edges, first, last = _edges_of(components, _TAIL_LEVEL)
-    ends = joined(edges, kinks)
+    low, high = _ends_of(edges)
     spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
     # Leave out tails whose squares do not matter; at their ends densities may have poles.
-    low, high = ends[:, 0], ends[:, -1]
     with np.errstate(over="ignore", invalid="ignore"):
         most = np.minimum(_NEGLIGIBLE / _TAIL_LEVEL**2 * (last - first), _MOST_TAIL * spread)
-        inside = (y >= first) & (y <= last)
+        inside = ((y >= first[:, None]) & (y <= last[:, None])).all(axis=1)
         first = np.where(inside & (first - low <= most), first, low)
         last = np.where(inside & (high - last <= most), last, high)
         middle = low + (high - low) / 2
-        reach = np.maximum(np.abs(y - middle), (high - low) / 2)
+        reach = np.maximum(np.abs(y - middle[:, None]).max(axis=1), (high - low) / 2)
         # Tails of regular variation: their integrals beyond the panels are a few times these.
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
-    ends = np.clip(ends, first[:, None], last[:, None])
-    least = np.inf if levels is None else min(float(levels[0, 0]), 1 - float(levels[0, -1]))
-    nearest = np.clip(y, ends[:, 0], ends[:, -1])
+    nearest = np.clip(y, first[:, None], last[:, None])
+    ends = joined(edges, np.concatenate([prediction.kinks(), nearest], axis=1), first, last)
+    least = np.inf if levels is None else min(float(levels.min()), 1 - float(levels.max()))
     scores, quantiles, _ = _integrated(
         prediction, ends, _FOR_SCORES, levels=levels, y=nearest, spread=spread, least=least
     )
     scores = scores + np.abs(y - nearest)
-    scores = np.where(outside <= _TAIL_ENOUGH * scores, scores, np.nan)
+    scores = np.where(outside[:, None] <= _TAIL_ENOUGH * scores, scores, np.nan)
     return scores, np.empty((len(y), 0)) if levels is None else quantiles
 
 
 def has_shared_levels(levels: Array) -> bool:
-    """Tell whether the panels of scores reach quantiles at levels (j,), and these rise."""
-    rises = bool((np.diff(levels) > 0).all())
-    return rises and levels[0] >= _TAIL_LEVEL and levels[-1] <= 1 - _TAIL_LEVEL
+    """Tell whether the panels of scores reach quantiles at levels (n, j), and these rise in each row."""
+    return bool(are_shared(levels).all())
+
+
+def are_shared(levels: Array) -> NDArray[np.bool_]:
+    """Return the rows (n,) of levels (n, j) that panels of scores reach, and that do not fall."""
+    rises = (levels[:, 1:] >= levels[:, :-1]).all(axis=1)
+    inside = (levels[:, 0] >= _TAIL_LEVEL) & (levels[:, -1] <= 1 - _TAIL_LEVEL)
+    return np.asarray(rises & inside)
 
 
 def panel_moments(prediction: Predictive) -> tuple[Array, Array]:
@@ -466,6 +462,7 @@ def panel_moments(prediction: Predictive) -> tuple[Array, Array]:
 
     As for sums over `Predictive.nodes`, 1e-16 of the mass is left out at either end.
     """
-    ends = joined([prediction.panel_edges()[0]], prediction.kinks())
+    edges = prediction.panel_edges()[0]
+    ends = joined([edges], prediction.kinks(), edges[:, 0].copy(), edges[:, -1].copy())
     moments = _integrated(prediction, ends, _FOR_MOMENTS, moments=True)[2]
     return moments[:, 0], moments[:, 1]
