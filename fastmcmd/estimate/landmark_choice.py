@@ -9,7 +9,6 @@ landmarks (block randomly pivoted Cholesky of the whole matrix, one pass for eac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -266,7 +265,9 @@ class LandmarkChoice:
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
         # Rows of the candidates, how many of them are isolated, and landmarks when these were looked for.
         self._index, self._isolated, self._looked_at = np.empty(0, dtype=np.intp), 0, 0
-        self._seen: NDArray[np.float32] | None = None  # weighted residuals of the last look
+        self._last_residuals: NDArray[np.float32] | None = (
+            None  # weighted residuals of the last look
+        )
         self.notes: list[str] = []
         self.searched = 0
 
@@ -371,7 +372,7 @@ class LandmarkChoice:
         if len(index) == rows_of_weight:
             return candidates
         residual_diagonal = self._weighted_residuals(search.kernel_features(), uniform // _ISOLATED)
-        self._seen = residual_diagonal.astype(np.float32)
+        self._last_residuals = residual_diagonal.astype(np.float32)
         residual_diagonal[index] = 0.0
         count = min(uniform // _ISOLATED, int(np.count_nonzero(residual_diagonal)))
         if not count:
@@ -396,18 +397,21 @@ class LandmarkChoice:
         dtype, step = problem.sampled_precision(features), problem.step(features.rank)
         out = np.zeros(len(stream))
         some = max(int(_STILL_FAR * len(out)), _STILL_TIMES * wanted)
-        if self._seen is None or some >= len(out):
-            blocks: Iterator[tuple[slice | Index, HostArray]] = as_blocks(stream.x, step)
-        else:
-            far = np.sort(np.argpartition(self._seen, -some)[-some:])
-            parts = [far[start : start + step] for start in range(0, some, step)]
-            blocks = ((part, stream.x[part]) for part in parts)
-        for rows, block in blocks:
+        far = None
+        if self._last_residuals is not None and some < len(out):
+            far = np.sort(np.argpartition(self._last_residuals, -some)[-some:])
+        for rows, block in as_blocks(stream.x, step):
+            place: slice | Index = rows
+            if far is not None:  # whole blocks are read: single rows on disk would take longer
+                place = far[slice(*np.searchsorted(far, (rows.start, rows.stop)))]
+                block = block[place - rows.start]
+            if not len(block):
+                continue
             with np.errstate(over="ignore", invalid="ignore"):
                 residuals = features.of_rows(block, dtype, keep=False, sizes=False)[2]
             if not np.isfinite(residuals).all():  # beyond float32
                 residuals = features.of_rows(block, EXACT, keep=False, sizes=False)[2]
-            out[rows] = residuals
+            out[place] = residuals
         if stream.weights is not None:
             out *= stream.weights
         return out

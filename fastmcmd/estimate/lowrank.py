@@ -226,8 +226,10 @@ class LowRankFit:
     @property
     def _norms(self) -> Array | None:
         """Norms (n,) of the image at the rows of the sample, if they are known."""
-        (part, *others), values = self.parts, self.parts[0].values
-        return None if others or values is None or len(part.terms) > 1 else values[0]
+        part = self.parts[0]
+        if len(self.parts) > 1 or len(part.terms) > 1 or part.values is None:
+            return None
+        return np.asarray(part.values[0])
 
     def _scale(self, x: HostArray) -> Array:
         return np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
