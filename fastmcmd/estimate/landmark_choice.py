@@ -388,15 +388,15 @@ class LandmarkChoice:
         self._index = np.concatenate([index, isolated])
         return CandidateProblem(self._problem, joined, rhs, self._isolated)
 
-    def _weighted_residuals(self, features: KernelFeatures, wanted: int) -> Array:
+    def _weighted_residuals(self, features: KernelFeatures, count: int) -> Array:
         """Return ``w e(x, x)`` (n,) of the rows, 0 for those that an earlier look shows to be small.
 
-        Only the ranks of the values matter, and ``wanted`` of them.
+        Only the ranks of the values matter, and ``count`` of them.
         """
         stream, problem = self._stream, self._problem
         dtype, step = problem.sampled_precision(features), problem.step(features.rank)
         out = np.zeros(len(stream))
-        some = max(int(_STILL_FAR * len(out)), _STILL_TIMES * wanted)
+        some = max(int(_STILL_FAR * len(out)), _STILL_TIMES * count)
         far = None
         if self._last_residuals is not None and some < len(out):
             far = np.sort(np.argpartition(self._last_residuals, -some)[-some:])
