@@ -332,7 +332,10 @@ void py_self_product(const py::array& a, const py::object& weight, py::array out
     const optional_array held(weight);
     const double* w = held.vector("weight", n);
     double* to = write<double>(out, "out", {p, p});
-    without_gil([&] { self_product(table<T>(), from, w, p, n, to, execution_with(threads)); });
+    const sum_function add_sums = table<double>().add_to_double;
+    without_gil([&] {
+      self_product(table<T>(), add_sums, from, w, p, n, to, execution_with(threads));
+    });
   });
 }
 

@@ -60,61 +60,126 @@ inline vector_rows<const T> as_right(vector_rows<T> x) {
   return {x.data, x.row, x.panel};
 }
 
-// Unknowns solved together; the rest of the work is the micro-kernel's.
-constexpr index_t solve_block = 8;
-
-// The unknowns of a whole block, vector by vector: each is loaded and stored once.
+// A triangular system T x = b whose unknowns are solved in their order: element (i, j), j < i, of T lies at
+// data + i * row + j * col, and `inverse` holds 1 / T_ii. An upper triangle is one in the opposite order.
 template <class T>
-inline void solve_lower_block(const T* factor, index_t ldl, vector_rows<T> x, index_t nv) {
-  T inverse[solve_block];
-  for (index_t i = 0; i < solve_block; ++i) inverse[i] = 1 / factor[i * ldl + i];
-  for (index_t v = 0; v < nv; ++v) {
-    vec<T> unknown[solve_block];
+struct triangle {
+  const T* data;
+  index_t row, col;
+  const T* inverse;
+};
+
+// Unknowns i to i + MR, after the i before them: what those add up to never leaves the registers.
+template <class T, int MR, int NV, int ROW>
+inline void solve_micro(index_t i, triangle<T> t, vector_rows<T> x) {
+  const index_t row = ROW ? ROW : t.row;
+  const T* a = t.data + i * row;
+  vector_rows<T> b = x;
+  vec<T> acc[MR][NV];
 #pragma GCC unroll 16
-    for (index_t i = 0; i < solve_block; ++i) {
-      vec<T> sum = load(x.at(i, v));
+  for (int r = 0; r < MR; ++r) {
 #pragma GCC unroll 16
-      for (index_t j = 0; j < i; ++j) sum = sum - broadcast(factor[i * ldl + j]) * unknown[j];
-      unknown[i] = sum * broadcast(inverse[i]);
-      store(x.at(i, v), unknown[i]);
+    for (int v = 0; v < NV; ++v) acc[r][v] = broadcast<T>(0);
+  }
+#pragma GCC unroll 2
+  for (index_t p = 0; p < i; ++p) {
+    vec<T> right[NV];
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) right[v] = load<T>(b.at(0, v));
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) {
+      const vec<T> left = broadcast(a[r * row]);
+#pragma GCC unroll 16
+      for (int v = 0; v < NV; ++v) acc[r][v] = acc[r][v] + left * right[v];
+    }
+    a += t.col;
+    b.data += b.row;
+  }
+  // The vectors one after the other: more chains would need more registers than there are.
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) acc[r][v] = load<T>(b.at(r, v)) - acc[r][v];
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; ++r) {
+    const vec<T> inverse = broadcast(t.inverse[i + r]);
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; ++v) {
+      acc[r][v] = acc[r][v] * inverse;
+      store(b.at(r, v), acc[r][v]);
+    }
+#pragma GCC unroll 16
+    for (int s = r + 1; s < MR; ++s) {
+      const vec<T> left = broadcast(a[s * row + r * t.col]);
+#pragma GCC unroll 16
+      for (int v = 0; v < NV; ++v) acc[s][v] = acc[s][v] - left * acc[r][v];
     }
   }
 }
 
+template <class T, int NV, int ROW, int MR>
+inline void solve_row_groups(index_t i, index_t m, triangle<T> t, vector_rows<T> x) {
+  for (; i + MR <= m; i += MR) solve_micro<T, MR, NV, ROW>(i, t, x);
+  if constexpr (MR > 1) {
+    if (i < m) solve_row_groups<T, NV, ROW, (MR > 4 ? 4 : MR / 2)>(i, m, t, x);
+  }
+}
+
+// All unknowns of a small triangle, some vectors at a time: these stay in the first-level cache.
+template <class T, int ROW>
+inline void solve_block(index_t m, triangle<T> t, vector_rows<T> x, index_t nv) {
+  index_t v = 0;
+  for (; v + max_vectors <= nv; v += max_vectors) {
+    solve_row_groups<T, max_vectors, ROW, micro_rows<max_vectors>>(0, m, t, x.from(0, v));
+  }
+  for (; v + 2 <= nv; v += 2) solve_row_groups<T, 2, ROW, micro_rows<2>>(0, m, t, x.from(0, v));
+  if (v < nv) solve_row_groups<T, 1, ROW, micro_rows<1>>(0, m, t, x.from(0, v));
+}
+
+// Unknowns solved together, a multiple of the rows of all micro-kernels; the rest of the work is the
+// product's. The triangle is in the second-level cache while all vectors pass by.
+constexpr index_t solve_rows = 96;
+
 template <class T>
 inline void solve_lower_rows(index_t m, const T* factor, index_t ldl, vector_rows<T> x,
                              index_t nv) {
-  for (index_t start = 0; start < m; start += solve_block) {
-    const index_t end = start + solve_block < m ? start + solve_block : m;
+  T inverse[solve_rows];
+  for (index_t start = 0; start < m; start += solve_rows) {
+    const index_t count = m - start < solve_rows ? m - start : solve_rows;
+    const T* rows = factor + start * ldl;
     if (start > 0) {
-      multiply_rows<T>(end - start, start, nv, factor + start * ldl, ldl, 1, as_right(x),
-                       x.from(start, 0), update::subtract);
+      multiply_rows<T>(count, start, nv, rows, ldl, 1, as_right(x), x.from(start, 0),
+                       update::subtract);
     }
-    if (end - start == solve_block) {
-      solve_lower_block<T>(factor + start * ldl + start, ldl, x.from(start, 0), nv);
-      continue;
-    }
-    for (index_t i = start; i < end; ++i) {
-      const T* row = factor + i * ldl;
-      for (index_t j = start; j < i; ++j) subtract_row(x, i, row[j], j, nv);
-      scale_row(x, i, 1 / row[i], nv);
-    }
+    for (index_t i = 0; i < count; ++i) inverse[i] = 1 / rows[i * ldl + start + i];
+    solve_block<T, 0>(count, {rows + start, ldl, 1, inverse}, x.from(start, 0), nv);
   }
 }
 
 template <class T>
 inline void solve_upper_rows(index_t m, const T* factor, index_t ldl, vector_rows<T> x,
                              index_t nv) {
+  constexpr index_t copied_rows = 64;  // 48 KiB in double: threads may have small stacks
+  T inverse[solve_rows], copy[copied_rows * solve_rows];
   for (index_t end = m; end > 0;) {
-    const index_t start = end > solve_block ? end - solve_block : 0;
-    if (end < m) {
-      multiply_rows<T>(end - start, m - end, nv, factor + end * ldl + start, 1, ldl,
-                       as_right(x.from(end, 0)), x.from(start, 0), update::subtract);
+    const index_t start = end > solve_rows ? end - solve_rows : 0;
+    const index_t count = end - start;
+    // Columns of the factor are copied first: they lie in as many pages as there are rows.
+    for (index_t row = end; row < m; row += copied_rows) {
+      const index_t k = m - row < copied_rows ? m - row : copied_rows;
+      for (index_t r = 0; r < k; ++r) {
+        const T* from = factor + (row + r) * ldl + start;
+        for (index_t c = 0; c < count; ++c) copy[r * solve_rows + c] = from[c];
+      }
+      multiply_rows<T>(count, k, nv, copy, 1, solve_rows, as_right(x.from(row, 0)),
+                       x.from(start, 0), update::subtract);
     }
-    for (index_t i = end - 1; i >= start; --i) {
-      for (index_t j = i + 1; j < end; ++j) subtract_row(x, i, factor[j * ldl + i], j, nv);
-      scale_row(x, i, 1 / factor[i * ldl + i], nv);
-    }
+    // The last unknown is the first to be solved.
+    const T* last = factor + (end - 1) * ldl + end - 1;
+    for (index_t i = 0; i < count; ++i) inverse[i] = 1 / last[-i * (ldl + 1)];
+    const vector_rows<T> backwards = {x.at(end - 1, 0), -x.row, x.panel};
+    solve_block<T, -1>(count, {last, -1, -ldl, inverse}, backwards, nv);
     end = start;
   }
 }

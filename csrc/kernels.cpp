@@ -41,6 +41,30 @@ void add_to_double(index_t rows, index_t cols, const T* u, index_t ldu, double* 
   }
 }
 
+template <class T, int N>
+inline void add_squares_of(index_t rows, const T* tile, index_t ld, double* out) {
+  double sum[N];
+#pragma GCC unroll 16
+  for (int j = 0; j < N; ++j) sum[j] = out[j];
+  for (index_t i = 0; i < rows; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < N; ++j) {
+      const double value = static_cast<double>(tile[i * ld + j]);
+      sum[j] += value * value;
+    }
+  }
+#pragma GCC unroll 16
+  for (int j = 0; j < N; ++j) out[j] = sum[j];
+}
+
+template <class T>
+void add_squares(index_t rows, index_t cols, const T* tile, index_t ld, double* out) {
+  constexpr index_t piece = 16;  // the sums stay in registers
+  index_t c = 0;
+  for (; c + piece <= cols; c += piece) add_squares_of<T, piece>(rows, tile + c, ld, out + c);
+  for (; c < cols; ++c) add_squares_of<T, 1>(rows, tile + c, ld, out + c);
+}
+
 // Only pivots of output features need single rows, in double. A second instantiation in float keeps the
 // compiler from inlining the kernels of gram_tile<float>, which then take up to 10 % longer.
 template <class T>
@@ -51,7 +75,7 @@ constexpr void (*gram_row<double>)(const tile_job<double>& job) = gram_tile<doub
 template <class T>
 constexpr kernel_table<T> table = {
     lanes<T>,          panel_width<T>,  gram_tile<T>,    gram_row<T>,       multiply<T>,
-    multiply_few_columns<T>,  add_to_double<T>, exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>,
+    multiply_few_columns<T>,  add_to_double<T>, add_squares<T>, exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>,
     update_panels<T>,  factor_tile<T>,  solve_panels<T>, solve_lower<T>,    solve_upper<T>,
 };
 

@@ -3,6 +3,8 @@
 // rows of the data, and a triangular solve is a forward substitution for all of them at once.
 #pragma once
 
+#include <cmath>
+
 #include "products.h"
 
 namespace fastmcmd {
@@ -18,16 +20,6 @@ struct feature_outputs {
   double* squares;  // (n): |f|^2
   double* sizes;    // (n): |L^-T f|, the size of the coefficients of interpolation
 };
-
-template <class T>
-void add_squares(index_t rows, index_t cols, const T* tile, index_t ld, double* out) {
-  for (index_t i = 0; i < rows; ++i) {
-    for (index_t j = 0; j < cols; ++j) {
-      const double value = static_cast<double>(tile[i * ld + j]);
-      out[j] += value * value;
-    }
-  }
-}
 
 // source.x are the landmarks, source.z the rows of the data; `factor` is L (p, p) by rows.
 template <class T>
@@ -48,7 +40,7 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
     const index_t nv = round_up(cols.count, table.panel_width) / table.vector_width;
     table.solve_lower(p, factor, p, tile, ld, nv);
     std::fill_n(out.squares + cols.start, cols.count, 0.0);
-    add_squares(p, cols.count, tile, ld, out.squares + cols.start);
+    table.add_squares(p, cols.count, tile, ld, out.squares + cols.start);
     if (out.features) {
       for (index_t i = 0; i < p; ++i) {
         std::copy_n(tile + i * ld, cols.count, out.features + i * n + cols.start);
@@ -58,7 +50,7 @@ void features(const gram_source<T>& source, const T* factor, const feature_outpu
       double* sizes = out.sizes + cols.start;
       table.solve_upper(p, factor, p, tile, ld, nv);
       std::fill_n(sizes, cols.count, 0.0);
-      add_squares(p, cols.count, tile, ld, sizes);
+      table.add_squares(p, cols.count, tile, ld, sizes);
       for (index_t j = 0; j < cols.count; ++j) sizes[j] = std::sqrt(sizes[j]);
     }
   });
@@ -127,7 +119,7 @@ inline void feature_sums(const gram_source<double>& source, const double* factor
         transpose_features<true>(p, count, tile, ld, sums + start / 2 * p, squares + start);
         continue;
       }
-      add_squares(p, count, tile, ld, squares + start);
+      table.add_squares(p, count, tile, ld, squares + start);
       for (index_t j = 0; j < count;) {
         const index_t which = (start + j) / group;
         const index_t end = std::min(count, (which + 1) * group - start);
@@ -253,65 +245,145 @@ inline index_t pivoted_columns(const gram_source<double>& source, const pivoting
   return rank;
 }
 
-// One block of columns of a symmetric product with a few of its blocks of rows: they share the
+// One block of columns of a symmetric product with a few of its blocks of rows, which share the
 // transposed copy that is the right operand.
 struct product_task {
   index_t col, first, last;
 };
 
-inline std::vector<product_task> product_tasks(index_t blocks, index_t together) {
+// How the lower triangle of a product (p, p) over n columns is split: by p and n alone, so that no sum
+// depends on the number of threads.
+struct product_split {
+  static constexpr index_t chunk = 256;  // columns whose products are summed in T
+  static constexpr index_t together = 6;
+  index_t block;    // rows and columns of a block
+  index_t segment;  // columns of the data that all tasks read, from the third-level cache
   std::vector<product_task> tasks;
-  for (index_t j = 0; j < blocks; ++j) {
-    for (index_t i = j; i < blocks; i += together) {
-      tasks.push_back({j, i, std::min(i + together, blocks)});
+
+  explicit product_split(index_t p) {
+    // Two operands and a product of this size stay in the second-level cache: 96 are a multiple of the rows
+    // of all micro-kernels.
+    constexpr index_t most = 96, shared = index_t(1) << 20;
+    block = round_up(divide_up(p, divide_up(p, most)), tile_unit / 2);
+    segment = std::clamp(shared / p / chunk * chunk, chunk, 6 * chunk);
+    const index_t blocks = divide_up(p, block);
+    for (index_t j = 0; j < blocks; ++j) {
+      for (index_t i = j; i < blocks; i += together) {
+        tasks.push_back({j, i, std::min(i + together, blocks)});
+      }
     }
   }
-  return tasks;
-}
+};
 
-// out (p, p) += a diag(w) a' for a (p, n); w may be null. Sums over a chunk of columns are in T,
-// over chunks in double, always in the same order.
+// to (length, ld) := transposed (rows, length) from `from`, times the weight of each column, and zeros up to
+// `padded` rows. A few rows at a time are read on and on, and whole lines of the cache are written.
 template <class T>
-void self_product(const kernel_table<T>& table, const T* a, const double* weight, index_t p,
-                  index_t n, double* out, const execution& how) {
-  constexpr index_t chunk = 256, together = 4;
-  const index_t least = 64, most = 128;
-  const index_t block = std::min(most, std::max(least, round_up(divide_up(p, 6), tile_unit)));
-  const std::vector<product_task> tasks = product_tasks(divide_up(p, block), together);
-  const index_t count = static_cast<index_t>(tasks.size());
-  const execution run = with_threads(how, area(p, p) * static_cast<double>(n), count);
-  const index_t ld = block + row_padding;
-  workspace<T> memory(run.threads, chunk * ld, 0, block * ld);
-  parallel_for(count, run, [&](index_t task, int thread, const loop_control& control) {
-    const product_task& mine = tasks[static_cast<size_t>(task)];
-    const block_range cols(mine.col, block, p);
-    T* right = memory.tile(thread);
-    T* product = memory.first(thread);
-    const index_t nv = divide_up(cols.count, table.vector_width);
-    std::fill_n(right, chunk * ld, T(0));
-    for (index_t start = 0; start < n && !control.stopped(); start += chunk) {
-      const index_t length = std::min(chunk, n - start);
-      for (index_t c = 0; c < cols.count; ++c) {
-        const T* from = a + (cols.start + c) * n + start;
-        for (index_t k = 0; k < length; ++k) {
-          right[k * ld + c] =
-              weight ? static_cast<T>(static_cast<double>(from[k]) * weight[start + k]) : from[k];
+void transpose_weighted(const T* from, index_t n, index_t rows, index_t padded, index_t length,
+                        const double* weight, T* to, index_t ld) {
+  constexpr index_t together = 8;
+  index_t c = 0;
+  for (; c + together <= rows; c += together) {
+    for (index_t k = 0; k < length; ++k) {
+      const T* column = from + c * n + k;
+      T* out = to + k * ld + c;
+      if (weight) {
+        for (index_t e = 0; e < together; ++e) {
+          out[e] = static_cast<T>(static_cast<double>(column[e * n]) * weight[k]);
         }
-      }
-      for (index_t i = mine.first; i < mine.last; ++i) {
-        const block_range rows(i, block, p);
-        table.multiply(rows.count, length, nv, a + rows.start * n + start, n, 1, right, ld,
-                       product, ld, update::store, {});
-        table.add_to_double(rows.count, cols.count, product, ld,
-                            out + rows.start * p + cols.start, p);
+      } else {
+        for (index_t e = 0; e < together; ++e) out[e] = column[e * n];
       }
     }
-    for (index_t i = std::max(mine.first, mine.col + 1); i < mine.last; ++i) {
-      const block_range rows(i, block, p);
-      for (index_t r = 0; r < rows.count; ++r) {
-        for (index_t c = 0; c < cols.count; ++c) {
-          out[(cols.start + c) * p + rows.start + r] = out[(rows.start + r) * p + cols.start + c];
+  }
+  for (; c < padded; ++c) {
+    for (index_t k = 0; k < length; ++k) {
+      const double value = c < rows ? static_cast<double>(from[c * n + k]) : 0.0;
+      to[k * ld + c] = static_cast<T>(weight ? value * weight[k] : value);
+    }
+  }
+}
+
+// sums (rows, lds) += a' right over a chunk of columns: rows of the block from `first` on, for columns
+// [col, col + cols) of the right operand. Products are summed in T.
+template <class T>
+void add_product(const kernel_table<T>& table, index_t rows, index_t cols, index_t length, const T* a,
+                 index_t n, const T* right, index_t ld, T* product, double* sums) {
+  const index_t nv = divide_up(cols, table.vector_width);
+  if constexpr (sizeof(T) == sizeof(double)) {
+    table.multiply(rows, length, nv, a, n, 1, right, ld, sums, ld, update::add, {});
+  } else {
+    table.multiply(rows, length, nv, a, n, 1, right, ld, product, ld, update::store, {});
+    table.add_to_double(rows, cols, product, ld, sums, ld);
+  }
+}
+
+using sum_function = decltype(kernel_table<double>::add_to_double);
+
+// out (p, p) += a diag(w) a' for a (p, n); w may be null. Sums over a chunk of columns are in T,
+// over chunks in double, always in the same order: each task adds its part of a segment after those of
+// the segments before.
+template <class T>
+void self_product(const kernel_table<T>& table, const sum_function add_sums, const T* a,
+                  const double* weight, index_t p, index_t n, double* out, const execution& how) {
+  constexpr index_t chunk = product_split::chunk, step = 6;  // rows of a micro-kernel
+  const product_split split(p);
+  const index_t block = split.block, ld = round_up(block, table.panel_width) + row_padding;
+  const index_t count = static_cast<index_t>(split.tasks.size());
+  const index_t segments = divide_up(n, split.segment);
+  const execution run = with_threads(how, area(p, p) * static_cast<double>(n), count * segments);
+  workspace<T> memory(run.threads, chunk * ld, 0, sizeof(T) == sizeof(double) ? 0 : block * ld);
+  workspace<double> local(run.threads, product_split::together * block * ld, 0, 0);
+  turns order(count);
+  parallel_for(count * segments, run, [&](index_t task, int thread, const loop_control& control) {
+    const product_task& mine = split.tasks[static_cast<size_t>(task % count)];
+    const block_range cols(mine.col, block, p), data(task / count, split.segment, n);
+    T* right = memory.tile(thread);
+    double* sums = local.tile(thread);
+    std::fill_n(sums, (mine.last - mine.first) * block * ld, 0.0);
+    for (index_t at = 0; at < data.count && !control.stopped(); at += chunk) {
+      const index_t start = data.start + at, length = std::min(chunk, data.count - at);
+      transpose_weighted(a + cols.start * n + start, n, cols.count,
+                         round_up(cols.count, table.panel_width), length,
+                         weight ? weight + start : nullptr, right, ld);
+      for (index_t i = mine.first; i < mine.last; ++i) {
+        const block_range rows(i, block, p);
+        const T* left = a + rows.start * n + start;
+        double* to = sums + (i - mine.first) * block * ld;
+        if (i > mine.col) {
+          add_product(table, rows.count, cols.count, length, left, n, right, ld,
+                      memory.first(thread), to);
+          continue;
         }
+        // Of a block on the diagonal, each panel of columns with the rows from about its own on.
+        for (index_t c = 0; c < cols.count; c += table.panel_width) {
+          const index_t above = c / step * step;
+          add_product(table, rows.count - above, std::min(table.panel_width, cols.count - c), length,
+                      left + above * n, n, right + c, ld, memory.first(thread), to + above * ld + c);
+        }
+      }
+    }
+    if (!order.wait(task % count, task / count, control)) return;
+    for (index_t i = mine.first; i < mine.last; ++i) {
+      const block_range rows(i, block, p);
+      const double* from = sums + (i - mine.first) * block * ld;
+      double* to = out + rows.start * p + cols.start;
+      if (i > mine.col) {
+        add_sums(rows.count, cols.count, from, ld, to, p);
+        continue;
+      }
+      for (index_t r = 0; r < rows.count; ++r) add_sums(1, r + 1, from + r * ld, ld, to + r * p, p);
+    }
+    order.pass(task % count, task / count);
+  });
+  const index_t blocks = divide_up(p, block);
+  const execution copying = with_threads(how, nanosecond * area(p, p), blocks);
+  parallel_for(blocks, copying, [&](index_t task, int, const loop_control&) {
+    const block_range rows(task, block, p);
+    for (index_t j = 0; j <= task; ++j) {
+      const block_range cols(j, block, p);
+      for (index_t r = rows.start; r < rows.start + rows.count; ++r) {
+        const index_t end = std::min(r, cols.start + cols.count);
+        for (index_t c = cols.start; c < end; ++c) out[c * p + r] = out[r * p + c];
       }
     }
   });

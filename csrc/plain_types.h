@@ -117,6 +117,9 @@ struct kernel_table {
   void (*add_to_double)(index_t rows, index_t cols, const T* u, index_t ldu, double* out,
                         index_t ldo);
 
+  // out[j] += sum_i tile[i, j]^2
+  void (*add_squares)(index_t rows, index_t cols, const T* tile, index_t ld, double* out);
+
   void (*exp)(index_t n, const T* x, T* out);
 
   // Between a row-major tile and the panels of its rows ([panel][column][row]).

@@ -27,6 +27,8 @@ SHAPES = [
     (33, 129, 2),
     (67, 257, 5),
     (130, 300, 33),
+    (101, 1700, 3),
+    (205, 140, 2),
 ]
 BACKENDS = ["cpu", "numba", "numpy"]
 CODES = np.array([_core.OPS["laplacian"]], np.int32), np.array([[0.7, 0.0, 0.0, 0.0]])

@@ -48,6 +48,9 @@ _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measu
 # many as there are candidates become candidates, too.
 _LOOKED_THROUGH, _LOOKED_THROUGH_ON_DISK, _ISOLATED = 25, 128, 5
 _AGAIN = 4  # so many times more landmarks show others, for a sixteenth of the work of a pass
+# Rows among which isolated ones are looked for again: the largest of the last look. A share of all, and
+# at least so many times the rows that become candidates. Residuals only fall as landmarks are added.
+_STILL_FAR, _STILL_TIMES = 0.25, 4
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
@@ -262,6 +265,9 @@ class LandmarkChoice:
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
         # Rows of the candidates, how many of them are isolated, and landmarks when these were looked for.
         self._index, self._isolated, self._looked_at = np.empty(0, dtype=np.intp), 0, 0
+        self._last_residuals: NDArray[np.float32] | None = (
+            None  # weighted residuals of the last look
+        )
         self.notes: list[str] = []
         self.searched = 0
 
@@ -365,12 +371,9 @@ class LandmarkChoice:
         uniform, self._looked_at = len(index) - self._isolated, search.rank
         if len(index) == rows_of_weight:
             return candidates
-        features, residual_diagonal = search.kernel_features(), np.zeros(len(stream))
-        for rows, block in as_blocks(stream.x, self._problem.step(search.rank)):
-            residual_diagonal[rows] = features.of_rows(block, EXACT, keep=False, sizes=False)[2]
+        residual_diagonal = self._weighted_residuals(search.kernel_features(), uniform // _ISOLATED)
+        self._last_residuals = residual_diagonal.astype(np.float32)
         residual_diagonal[index] = 0.0
-        if stream.weights is not None:
-            residual_diagonal *= stream.weights
         count = min(uniform // _ISOLATED, int(np.count_nonzero(residual_diagonal)))
         if not count:
             return candidates
@@ -384,6 +387,34 @@ class LandmarkChoice:
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
         self._index = np.concatenate([index, isolated])
         return CandidateProblem(self._problem, joined, rhs, self._isolated)
+
+    def _weighted_residuals(self, features: KernelFeatures, count: int) -> Array:
+        """Return ``w e(x, x)`` (n,) of the rows, 0 for those that an earlier look shows to be small.
+
+        Only the ranks of the values matter, and ``count`` of them.
+        """
+        stream, problem = self._stream, self._problem
+        dtype, step = problem.sampled_precision(features), problem.step(features.rank)
+        out = np.zeros(len(stream))
+        some = max(int(_STILL_FAR * len(out)), _STILL_TIMES * count)
+        far = None
+        if self._last_residuals is not None and some < len(out):
+            far = np.sort(np.argpartition(self._last_residuals, -some)[-some:])
+        for rows, block in as_blocks(stream.x, step):
+            place: slice | Index = rows
+            if far is not None:  # whole blocks are read: single rows on disk would take longer
+                place = far[slice(*np.searchsorted(far, (rows.start, rows.stop)))]
+                block = block[place - rows.start]
+            if not len(block):
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                residuals = features.of_rows(block, dtype, keep=False, sizes=False)[2]
+            if not np.isfinite(residuals).all():  # beyond float32
+                residuals = features.of_rows(block, EXACT, keep=False, sizes=False)[2]
+            out[place] = residuals
+        if stream.weights is not None:
+            out *= stream.weights
+        return out
 
     def _extend(self, search: LandmarkSearch, rank: int) -> None:
         if self._setting.landmarks == "uniform":

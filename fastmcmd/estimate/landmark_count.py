@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.solvers.base import CertificateKind
-from fastmcmd.solvers.costs import EXACT_COST
-from fastmcmd.solvers.residual_sample import LEAST_DRAWS
+from fastmcmd.solvers.costs import EXACT_COST, PAIR_COST
+from fastmcmd.solvers.residual_sample import sampled_rows
 
 __all__ = [
     "KINDS", "LEAST_RANK", "Forecast", "LandmarkCount", "PassCost", "cannot_converge", "ranks_to_try",
@@ -90,29 +90,24 @@ class PassCost:
         Operations for a kernel value.
     columns : int
         Number of right-hand sides.
-    draws : int
-        Least number of rows whose residuals are sampled.
     """
 
     entry: float
     columns: int
-    draws: int
 
     @classmethod
     def of_problem(cls, problem: PartProblem) -> PassCost:
         """Return the cost of passes over the rows of a problem."""
         dim = int(problem.stream.x.shape[1])
         entry = entry_cost(problem.kernel, dim, problem.backend.name)
-        return cls(entry, problem.stream.columns, LEAST_DRAWS)
+        return cls(entry, problem.stream.columns)
 
     def of(self, kind: str, rank: float) -> float:
         """Return the cost with this kind of certificate and number of landmarks."""
-        sums = rank * (self.entry + 2 * rank)
-        if kind == "rigorous":
-            return EXACT_COST * (
-                sums + rank * rank
-            )  # interpolation coefficients bound the rounding
-        residuals = (rank + max(self.draws, rank / 2)) * (self.entry + 2 * self.columns)
+        sums = rank * (self.entry + PAIR_COST * rank)
+        if kind == "rigorous":  # interpolation coefficients bound the rounding: half as much again
+            return EXACT_COST * (sums + PAIR_COST / 2 * rank * rank)
+        residuals = (rank + sampled_rows(rank)) * (self.entry + 2 * self.columns)
         return EXACT_COST * (sums + residuals)
 
 

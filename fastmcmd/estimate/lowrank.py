@@ -59,6 +59,8 @@ class LowRankPart:
         Number of candidates from which landmarks were chosen.
     residual_bytes : int
         Bytes of the residuals of all rows; 0 if they were not computed.
+    values : ndarray (models, n) or None
+        Norm of the image at the rows of ``x`` for each model, if a pass over the rows computed it.
     """
 
     features: KernelFeatures
@@ -73,6 +75,7 @@ class LowRankPart:
     row_terms: tuple[Array, Array | None] | None = None
     searched: int = 0
     residual_bytes: int = 0
+    values: Array | None = None
 
     @property
     def weights(self) -> Array:
@@ -89,7 +92,9 @@ class LowRankPart:
             Term(slice(t.columns.start - begin, t.columns.stop - begin), t.lam, t.sign)
             for t in (self.terms[index] for index in indices)
         ]
-        return replace(self, solutions=[self.solutions[index] for index in indices], terms=terms)
+        solutions = [self.solutions[index] for index in indices]
+        values = None if self.values is None else self.values[model : model + 1]
+        return replace(self, solutions=solutions, terms=terms, values=values)
 
     @cached_property
     def coefficients(self) -> Array:
@@ -112,6 +117,16 @@ class LowRankPart:
         # that changes the kernel by more than the residuals of the sample's rows show.
         dtype = self.dtype if rows is not None else EXACT
         image = self.features.combine(x, self.coefficients, dtype)
+        return image, self.errors(x, scale, row_terms, rows)
+
+    def errors(
+        self,
+        x: HostArray,
+        scale: Array,
+        row_terms: tuple[Array, Array | None] | None = None,
+        rows: slice | None = None,
+    ) -> Array:
+        """Return the bounds (b,) of `at` alone."""
         if rows is not None:
             sampled_rows = [s.rows for s in self.solutions if s.rows is not None]
             if len(sampled_rows) == len(self.solutions):
@@ -119,7 +134,7 @@ class LowRankPart:
                     scale * row_errors.slope + row_errors.residuals[rows] + row_errors.constant
                     for row_errors in sampled_rows
                 )
-                return image, np.asarray(at_rows)
+                return np.asarray(at_rows)
         if row_terms is None:
             sizes_matter = any(solution.needs_sizes for solution in self.solutions)
             row_features, _, off = self.features.of_rows(
@@ -129,7 +144,7 @@ class LowRankPart:
         off, sizes = row_terms
         size = np.zeros(len(x)) if sizes is None else sizes
         error = sum(solution.error(scale, off, size) for solution in self.solutions)
-        return image, np.asarray(error)
+        return np.asarray(error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +199,13 @@ class LowRankFit:
         values, errors = np.empty(len(grid)), np.empty(len(grid))
         sweep = progress.sweep("evaluation", len(grid))
         for rows, x in as_blocks(grid, self.block_rows):
-            image, error, scale = self._at(x, rows if grid is self.parts[0].x else None)
-            norm = np.sqrt(np.einsum("ij,ij->i", image, image))
+            sample_rows = rows if grid is self.parts[0].x else None
+            if sample_rows is not None and self._norms is not None:
+                norm, scale = self._norms[rows], self._scale(x)
+                error = self.parts[0].errors(x, scale, self._row_terms(rows), rows)
+            else:
+                image, error, scale = self._at(x, sample_rows)
+                norm = np.sqrt(np.einsum("ij,ij->i", image, image))
             values[rows] = norm
             errors[rows] = self.truncation.bounds(norm, error, scale, self.features.rank)
             sweep.advance(rows.stop)
@@ -193,20 +213,34 @@ class LowRankFit:
 
     def _at(self, x: HostArray, rows: slice | None = None) -> tuple[Array, Array, Array]:
         """Return image, error and scale at points ``x``, which may be the rows ``rows`` of the sample."""
-        scale = np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
+        scale = self._scale(x)
         total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
         for part in self.parts:
-            diagonal_and_sizes, sample_rows = None, rows if part is self.parts[0] else None
-            if sample_rows is not None and part.row_terms is not None:
-                residual_diagonal, sizes = part.row_terms
-                diagonal_and_sizes = (
-                    residual_diagonal[sample_rows],
-                    None if sizes is None else sizes[sample_rows],
-                )
-            image, off = part.at(x, scale, diagonal_and_sizes, sample_rows)
+            sample_rows = rows if part is self.parts[0] else None
+            row_terms = None if sample_rows is None else self._row_terms(sample_rows)
+            image, off = part.at(x, scale, row_terms, sample_rows)
             total += image
             error += off
         return total, error, scale
+
+    @property
+    def _norms(self) -> Array | None:
+        """Norms (n,) of the image at the rows of the sample, if they are known."""
+        part = self.parts[0]
+        if len(self.parts) > 1 or len(part.terms) > 1 or part.values is None:
+            return None
+        return np.asarray(part.values[0])
+
+    def _scale(self, x: HostArray) -> Array:
+        return np.sqrt(np.maximum(self.parts[0].features.diagonal(x), 0.0))
+
+    def _row_terms(self, rows: slice) -> tuple[Array, Array | None] | None:
+        """Return the residual diagonal, and norms of coefficients, of rows of the first part's sample."""
+        row_terms = self.parts[0].row_terms
+        if row_terms is None:
+            return None
+        residual_diagonal, sizes = row_terms
+        return residual_diagonal[rows], None if sizes is None else sizes[rows]
 
     def difference(self, grid: HostArray | Rows) -> Array:
         """Return the difference of the embeddings (q, r) at some points."""

@@ -119,7 +119,8 @@ def low_rank_setting(
             f"for {least} landmarks of {n:,} rows"
         )
     return LowRankSetting(
-        goal=SOLVER_SHARE * options.tol, scale=task.scale, rank=options.rank, most=min(most, fitting),
+        goal=SOLVER_SHARE * options.tol, tolerance=options.tol, scale=task.scale, rank=options.rank,
+        most=min(most, fitting),
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
         budget=budget, give_up=not is_required,
         patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),

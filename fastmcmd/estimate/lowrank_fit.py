@@ -20,7 +20,7 @@ from fastmcmd.estimate.landmark_choice import LandmarkChoice, trace_may_suffice
 from fastmcmd.estimate.lowrank import LowRankPart
 from fastmcmd.estimate.lowrank_pass import Pass, Passes
 from fastmcmd.estimate.part_problem import PartProblem
-from fastmcmd.gram import EXACT, KernelFeatures, tile_dtype
+from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.costs import low_rank_cost, most_landmarks
@@ -34,9 +34,7 @@ _ROUNDS = 4  # passes of the normal equations at most; each adds landmarks until
 # Factor by which the number of landmarks grows from one pass to the next. Errors fall with its fourth power
 # or faster; half of the goal is aimed at.
 _LEAST_GROWTH, _MOST_GROWTH, _ERROR_POWER, _AIM = 1.1, 1.5, 4.0, 0.5
-_WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 _DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
-_COARSE = 1e-5  # tolerance from which float32 features are precise enough
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,9 @@ class LowRank:
                 certified.add(passes.all_residuals(features, row_pass, certified.solutions))
             elif certified.needs_residuals:
                 certified.add(passes.residuals(features, dtype, row_pass, certified.solutions))
-            errors = certified.errors
+            progress.certified(float(certified.errors[sorted(kinds)].max()) * setting.goal)
+            errors = problem.with_spare_truncation(certified.errors)
             worst = float(errors[sorted(kinds)].max())
-            progress.certified(worst * setting.goal)
             if best is not None and worst >= best[0]:  # due to rounding: more landmarks do not help
                 notes.append(
                     f"{features.rank} landmarks were no better: kept {best[1].features.rank}"
@@ -110,6 +108,7 @@ class LowRank:
                 features, certified.solutions, problem.terms, dtype, len(problem.stream), passes.pass_count,
                 row_pass.sums.residual_trace / row_pass.sums.weight, notes, problem.stream.x,
                 (row_pass.residual_diagonal, row_pass.sizes), choice.searched, passes.whole_bytes,
+                passes.values,
             )  # fmt: skip
             best = worst, part, errors
             if worst <= 1.0 or last:
@@ -250,20 +249,8 @@ class _Certification:
         if self._certifies_all(features):
             return EXACT, True
         rigorous = "rigorous" in self.kinds.values()
-        dtype = EXACT if rigorous else self._sampled_precision(features)
+        dtype = EXACT if rigorous else self.problem.sampled_precision(features)
         return dtype, dtype == EXACT and (rigorous or _nearly_dependent(features))
-
-    def _sampled_precision(self, features: KernelFeatures) -> DType:
-        """Return the precision of features whose residuals are measured."""
-        problem, setting = self.problem, self.problem.setting
-        if not problem.kernel.compiled:
-            return EXACT
-        if tile_dtype(problem.kernel, FLOAT32, problem.stream.x) == EXACT:
-            return EXACT
-        if setting.dtype is not None:
-            return setting.dtype
-        coarse = setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
-        return FLOAT32 if coarse else EXACT
 
     def by_trace(
         self, features: KernelFeatures, dtype: DType, row_pass: Pass, *, last: bool

@@ -155,7 +155,9 @@ class _Round:
                 RowStream(group.samples, features, group.difference, self._drawn_outputs)
                 for group, (_, features, _) in zip(side_by_side, self._models, strict=True)
             ]
-            share = replace(self._setting, goal=self._setting.goal / len(groups[0]))
+            share = self._setting
+            if len(groups[0]) > 1:
+                share = replace(share, goal=share.goal / len(groups[0]), tolerance=None)
             if number and share.grid is None:  # the grid is the rows of the first group
                 share = replace(share, grid=some_rows(task.grid))
             self._streams.append(rows)

@@ -26,18 +26,17 @@ from fastmcmd.solvers import ProblemSize
 from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, SumsState
 from fastmcmd.solvers.residual_sample import (
-    LEAST_DRAWS,
     ResidualSample,
     SampleState,
     certified_by_all,
     full_residual_bytes,
+    sampled_rows,
 )
 from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["Pass", "Passes"]
 
 
-_MOST_DRAWN = 1024  # sampled rows at most
 # The residuals of all rows are computed if the product with K costs at most this share of the normal
 # equations, or at most this many float32 operations (a quarter of a second on two cores).
 _AFFORDABLE, _CHEAP = 0.6, 5e10
@@ -108,12 +107,16 @@ class SumsPassState:
 
 @dataclass(frozen=True, eq=False)
 class ResidualPassState:
-    """The state of a pass over sampled residuals, after some rows; fields as in `SumsPassState`."""
+    """The state of a pass over sampled residuals, after some rows; fields as in `SumsPassState`.
+
+    ``values`` (models, done) are those of `Passes`.
+    """
 
     of: str
     step: int
     sample: SampleState
     norms: NDArray[np.float32]
+    values: NDArray[np.float64] | None
 
 
 class Passes:
@@ -134,6 +137,8 @@ class Passes:
         Number of passes so far.
     whole_bytes : int
         Bytes of the residuals of all rows, once they were computed.
+    values : ndarray (m, n) or None
+        MCMD of each model at all rows, if a pass over the residuals computed it.
     """
 
     def __init__(self, problem: PartProblem, progress: Progress, stages: Stages | None) -> None:
@@ -141,6 +146,7 @@ class Passes:
         self.stream = problem.stream
         self.pass_count = 0
         self.whole_bytes = 0
+        self.values: NDArray[np.float64] | None = None
 
     def sums(self, features: KernelFeatures, dtype: DType, *, sizes: bool) -> Pass:
         """Return the sums of the normal equations over all rows; with ``sizes``, also bound rounding."""
@@ -152,6 +158,7 @@ class Passes:
         work = features.rank * (2.0 * stream.x.shape[1] + 2.0 * features.rank)
         sweep = self.progress.sweep(f"normal equations, {features.rank} landmarks", n, work)
         stream.begin()
+        self.values = None
         step, start = self.problem.step(features.rank), 0
         keep = None if self.stages is None else self.stages(f"sums {self.pass_count}")
         identity = fingerprint_of(features.pivots, features.factor, str(dtype)) if keep else ""
@@ -225,10 +232,12 @@ class Passes:
         stream, problem, n = self.stream, self.problem, len(self.stream)
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         value, image = np.empty((n, stream.columns)), np.empty((n, stream.columns))
+        self.values = np.empty((problem.models, n))
         sweep = self.progress.sweep("residuals of all rows", n)
         for block in problem.blocks(problem.step(features.rank), 0):
             fitted = features.combine(block.x, at, EXACT)
             image[block.rows] = fitted
+            self.take_values(block.rows, fitted)
             total = row_pass.sums.weight
             value[block.rows] = problem.coefficients(fitted, block.rhs, block.weight, total)
             row_pass.norms[:, block.rows] = problem.norms(block.rhs - fitted)
@@ -242,6 +251,14 @@ class Passes:
         return certified_by_all(
             operator, solutions, terms, value, image, stream.weights, row_pass.sums.weight
         )
+
+    def take_values(self, rows: slice, image: Array) -> None:
+        """Store the values at some rows, whose image is (b, c)."""
+        values = self.problem.values(image)
+        if values is None or self.values is None:
+            self.values = None
+        else:
+            self.values[:, rows] = values
 
     def residuals(
         self,
@@ -259,6 +276,7 @@ class Passes:
         at = features.coefficients(np.hstack([solution.weights for solution in solutions]))
         for again in (False, True):
             guesses = row_pass.norms.copy()
+            self.values = np.empty((problem.models, len(self.stream)))
             one = _ResidualPass(self, features, dtype, row_pass, at, " again" if again else "")
             for block in problem.blocks(one.step, one.start):
                 one.add(block)
@@ -297,9 +315,9 @@ class _ResidualPass:
         self, passes: Passes, features: KernelFeatures, dtype: DType, row_pass: Pass, at: Array,
         name: str,
     ) -> None:  # fmt: skip
-        self._problem, stream = passes.problem, passes.stream
+        self._passes, self._problem, stream = passes, passes.problem, passes.stream
         self._features, self._dtype, self._row_pass, self._at = features, dtype, row_pass, at
-        draws = int(np.clip(features.rank // 2, LEAST_DRAWS, _MOST_DRAWN))
+        draws = sampled_rows(features.rank)
         self.sample = sample = self._problem.sample(
             features, row_pass.bounded_residual_diagonal, stream.weights, row_pass.norms, draws
         )
@@ -319,10 +337,15 @@ class _ResidualPass:
             keep.check(
                 same_layout(saved_state.sample, sample.state())
                 and _rows_fit(saved_state.norms, row_pass.norms, saved_state.step)
+                and _values_fit(saved_state, passes.values)
             )
             sample.restore(saved_state.sample)
             self.start, self.step = saved_state.norms.shape[1], saved_state.step
             row_pass.norms[:, : self.start] = saved_state.norms
+            if saved_state.values is None or passes.values is None:
+                passes.values = None
+            else:
+                passes.values[:, : self.start] = saved_state.values
             passes.progress.stage(f"resumed from a checkpoint after {self.start:,} rows")
 
     def add(self, block: RowBlock) -> None:
@@ -334,12 +357,15 @@ class _ResidualPass:
         )
         self.sample.add(block.rows, block.x, coefficients, image)
         norms[:, block.rows] = problem.norms(block.rhs - image)
+        self._passes.take_values(block.rows, image)
+        values = self._passes.values
         stop = block.rows.stop
         self._sweep.advance(stop)
         if self._keep is not None:
             state = partial(
-                _residual_state, self.sample, self._identity, self.step, norms[:, :stop]
-            )
+                _residual_state, self.sample, self._identity, self.step, norms[:, :stop],
+                None if values is None else values[:, :stop],
+            )  # fmt: skip
             self._keep.save(state, force=stop == norms.shape[1])
 
 
@@ -348,6 +374,14 @@ def _rows_fit(saved_rows: HostArray, full: HostArray, step: int) -> bool:
     if saved_rows.ndim != full.ndim or saved_rows.dtype != full.dtype or step < 1:
         return False
     return saved_rows.shape[:-1] == full.shape[:-1] and saved_rows.shape[-1] <= full.shape[-1]
+
+
+def _values_fit(saved_state: ResidualPassState, full: HostArray | None) -> bool:
+    """Tell whether saved values can be those of the saved rows."""
+    if saved_state.values is None or full is None:
+        return True
+    same_rows = saved_state.values.shape[1:] == saved_state.norms.shape[1:]
+    return same_rows and _rows_fit(saved_state.values, full, saved_state.step)
 
 
 def _sums_fit(
@@ -384,6 +418,7 @@ def _sums_state(
 
 
 def _residual_state(
-    sample: ResidualSample, of: str, step: int, norms: NDArray[np.float32]
-) -> ResidualPassState:
-    return ResidualPassState(of, step, sample.state(), norms)
+    sample: ResidualSample, of: str, step: int, norms: NDArray[np.float32],
+    values: NDArray[np.float64] | None,
+) -> ResidualPassState:  # fmt: skip
+    return ResidualPassState(of, step, sample.state(), norms, values)

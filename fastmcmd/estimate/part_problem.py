@@ -14,7 +14,8 @@ from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.row_stream import RowBlock, StackedRowStream
-from fastmcmd.gram import KernelFeatures
+from fastmcmd.gram import EXACT, KernelFeatures, tile_dtype
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample
@@ -29,6 +30,9 @@ _MOST_AHEAD = 8  # blocks computed ahead at once: the pass itself needs threads,
 _ROWS_OF_UNIT = 64
 _LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # right-hand sides in this range need no unit for their norms
 _LARGEST = 1e37  # largest norm: it leaves float32 some range for sums
+_NEARLY = 0.98  # share of the tolerance: rounding of the answer takes a part, too
+_WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
+_COARSE = 1e-5  # tolerance from which float32 features are precise enough
 # Rows of a block on a device: launching kernels and waiting then cost little.
 _MOST_OF_DEVICE = 65504
 
@@ -61,6 +65,9 @@ class LowRankSetting:
         Whether finding that out may cost more than a trial on a few rows.
     grid : ndarray (g, d) or None
         Further points where the goal must hold (a sample of them, if there are many).
+    tolerance : float or None
+        Largest error of the answer, truncation of the output features included; None if other systems, too,
+        contribute to that error.
     """
 
     goal: float
@@ -74,6 +81,7 @@ class LowRankSetting:
     give_up: bool
     patient: bool = True
     grid: HostArray | None = None
+    tolerance: float | None = None
 
     def block_rows(self, rank: int, columns: int, dim: int, on_device: bool = False) -> int:
         """Return the number of rows of a block."""
@@ -206,6 +214,43 @@ class PartProblem:
             else:
                 errors[term.model] += solution.error(*at)[0]
         return errors / self.setting.goal
+
+    def sampled_precision(self, features: KernelFeatures) -> DType:
+        """Return the precision of features that need not be exact: residuals are measured."""
+        setting = self.setting
+        if not self.kernel.compiled or tile_dtype(self.kernel, FLOAT32, self.stream.x) == EXACT:
+            return EXACT
+        if setting.dtype is not None:
+            return setting.dtype
+        coarse = setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
+        return FLOAT32 if coarse else EXACT
+
+    def values(self, image: Array) -> NDArray[np.float64] | None:
+        """Return the MCMD (m, b) of each model from the images (b, c); None if a model has two systems.
+
+        They are the values of the estimate if the model has no other inputs.
+        """
+        if len(self.terms) > self.models:
+            return None
+        blocks = [image[:, term.columns] for term in self.terms]
+        return np.sqrt([np.einsum("ij,ij->i", block, block) for block in blocks])
+
+    def with_spare_truncation(self, errors: Array) -> Array:
+        """Return certified errors (m,), relative to the goal, with what truncation leaves of the tolerance.
+
+        The goal reserves a share for truncation of the output features. After a pass the truncation is
+        known, and often far smaller. Errors that fit beside it are within the goal: they become 1 at most.
+        """
+        setting = self.setting
+        if setting.tolerance is None:
+            return errors
+        out = errors.copy()
+        for model, stream in enumerate(self.stream.streams):
+            if stream.is_drawn:
+                truncation = setting.scale / 2 * stream.truncated()
+                if errors[model] * setting.goal + truncation <= _NEARLY * setting.tolerance:
+                    out[model] = min(out[model], 1.0)
+        return out
 
     def norms(self, values: Array) -> NDArray[np.float32]:
         """Return the norms (m, b) of rows of right-hand sides, or of residuals, of each model.

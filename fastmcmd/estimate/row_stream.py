@@ -105,6 +105,11 @@ class RowStream:
         """Number of right-hand sides."""
         return self.features.rank * (1 if self.difference else len(self.samples))
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether all outputs are drawn: nothing is integrated, and `truncated` is the whole error."""
+        return all(expectation is None for expectation in self._expectations)
+
     def expectation_error(self) -> tuple[float, bool]:
         """Return ``sum ||D^(-1/2) error||`` of the expectations, and whether it is rigorous.
 

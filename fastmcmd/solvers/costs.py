@@ -11,8 +11,8 @@ from fastmcmd.gram.cost import FEWEST_PRODUCTS, KernelMatrix, expected_products
 from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = [
-    "EXACT_COST", "LEAST_CG", "cg_cost", "cholesky_cost", "exact_cost", "factor_cost", "factor_work",
-    "low_rank_cost", "most_landmarks", "preconditioned_cost", "step_cost",
+    "EXACT_COST", "LEAST_CG", "PAIR_COST", "cg_cost", "cholesky_cost", "exact_cost", "factor_cost",
+    "factor_work", "low_rank_cost", "most_landmarks", "preconditioned_cost", "step_cost",
 ]  # fmt: skip
 
 EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
@@ -20,6 +20,9 @@ EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
 # it): for each landmark that is searched and factored, and for each use of the preconditioner.
 _LANDMARK, _APPLIED = 1e8, 4e8
 CANDIDATES = 6000  # rows that landmarks of a preconditioner are drawn from
+# Cost of substitution and of the normal equations for each pair of landmarks, relative to a matrix product:
+# both run at 0.8 to 0.9 of its rate. A pass counts as half of the two that an estimate adds up.
+PAIR_COST = 1.2
 _OVERHEAD = 2e7  # operations that take as long as Python's overhead of one iteration
 LEAST_CG = (
     FEWEST_PRODUCTS / 2 * _OVERHEAD
@@ -79,11 +82,12 @@ def cholesky_cost(size: ProblemSize) -> Cost:
 def low_rank_cost(size: ProblemSize, landmarks: int, passes: int = 2) -> Cost:
     """Return the cost of passes over the rows that compute features at the landmarks in float64."""
     n, entry = size.matrix.size, size.matrix.entry_cost
-    return Cost(passes * EXACT_COST * n * landmarks * (entry + 2.0 * landmarks))
+    return Cost(passes * EXACT_COST * n * landmarks * (entry + PAIR_COST * landmarks))
 
 
 def most_landmarks(size: ProblemSize, work: float) -> int:
     """Return the largest number of landmarks for which two passes cost at most ``work``."""
     entry, row = size.matrix.entry_cost, work / size.matrix.size
-    # 4 (p entry + 2 p^2) = row, solved for p.
-    return int((-entry + math.sqrt(entry * entry + 2 * row)) / 4)
+    # 4 (p entry + PAIR_COST p^2) = row, solved for p.
+    root = math.sqrt(entry * entry + PAIR_COST * row)
+    return int((root - entry) / (2 * PAIR_COST))

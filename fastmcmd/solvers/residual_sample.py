@@ -34,14 +34,22 @@ __all__ = [
     "SampleState",
     "certified_by_all",
     "full_residual_bytes",
+    "sampled_rows",
 ]
 
 
-LEAST_DRAWS = 256  # rows drawn; as many as 1,024 if there are many landmarks
+# Rows drawn; more if there are many landmarks. Their kernel values, in float64, then cost about as much as
+# the image of all rows, in float32.
+LEAST_DRAWS, _MOST_DRAWN, _OF_LANDMARKS = 256, 1024, 4
 _CERTAIN = 24  # rows always in the sample: the largest by each guess
 _LEAST_RESIDUAL = 1e-6  # relative to the mean of e: rows below it are landmarks, or rounding
 _UNFORESEEN = 8.0  # ratio of a row's term to its guess from which the guess counts as wrong
 _SURPRISE = 0.02  # share of wrongly guessed rows in the total from which the sample is drawn again
+
+
+def sampled_rows(landmarks: float) -> int:
+    """Return how many rows are drawn for the residuals at so many landmarks."""
+    return int(min(max(landmarks / _OF_LANDMARKS, LEAST_DRAWS), _MOST_DRAWN))
 
 
 @dataclass(frozen=True, eq=False)

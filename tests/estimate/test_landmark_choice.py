@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.estimate import landmark_choice
+from fastmcmd.estimate import landmark_choice, lowrank_fit, part_problem
+from fastmcmd.estimate.part_problem import PartProblem
 
 
 @pytest.mark.slow
@@ -34,3 +35,46 @@ def test_the_predicted_error_is_that_of_all_rows(seed, by_norm, monkeypatch):
     ratio = error / certified.error_bounds.max()
     # Those of the candidates themselves are a quarter or less: the tails hold isolated rows.
     assert 1 / 2 < ratio < 2
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_values_of_the_residual_pass_are_those_of_an_evaluation(tol, monkeypatch):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((1500, 2))
+    y, draws = np.sin(x[:, 0]) + 0.3 * rng.standard_normal((2, 1500))
+    options = {"x_kernel": fm.RBF(1 / 4), "lam": 0.1, "solver": "lowrank", "certificate": "sampled"}
+    at_inputs = fm.cce(x, y, draws, tol=tol, **options)
+    monkeypatch.setattr(PartProblem, "values", lambda self, image: None)
+    evaluated = fm.cce(x, y, draws, tol=tol, **options)
+    np.testing.assert_allclose(at_inputs.values, evaluated.values, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(at_inputs.info.passes, evaluated.info.passes)
+    exact = fm.cce(x, y, draws, tol=1e-9, x_kernel=fm.RBF(1 / 4), lam=0.1, solver="cholesky")
+    assert (
+        abs(at_inputs.values - exact.values) <= at_inputs.error_bounds + exact.error_bounds
+    ).all()
+
+
+def test_an_error_that_fits_beside_a_small_truncation_is_within_the_tolerance(monkeypatch):
+    """A pass is not repeated for a goal that reserves a quarter of the tolerance for truncation."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1500, 2))
+    y, draws = np.sin(x[:, 0]) + 0.3 * rng.standard_normal((2, 1500))
+    options = {"x_kernel": fm.RBF(1 / 4), "lam": 0.1, "solver": "lowrank"}
+    first = fm.cce(x, y, draws, tol=1e-5, **options)
+    exact = fm.cce(x, y, draws, tol=1e-9, x_kernel=fm.RBF(1 / 4), lam=0.1, solver="cholesky")
+    by_trace = lowrank_fit._Certification.by_trace
+
+    def larger(self, *arguments, **options):
+        """Put certified errors between the goal and the tolerance."""
+        certified = by_trace(self, *arguments, **options)
+        certified.errors = np.maximum(certified.errors, 1.05)
+        return certified
+
+    monkeypatch.setattr(lowrank_fit._Certification, "by_trace", larger)
+    spare = fm.cce(x, y, draws, tol=1e-5, **options)
+    assert not any("continued" in note for note in spare.info.notes)
+    assert first.error_bound <= 1e-5
+    assert (abs(first.values - exact.values) <= first.error_bounds + exact.error_bounds).all()
+    monkeypatch.setattr(part_problem, "_NEARLY", 0.5)  # less than the goal: nothing is to spare
+    repeated = fm.cce(x, y, draws, tol=1e-5, **options)
+    assert any("continued" in note for note in repeated.info.notes)

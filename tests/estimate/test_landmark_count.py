@@ -18,7 +18,7 @@ from fastmcmd.estimate.landmark_count import (
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
-COST = PassCost(entry=30.0, columns=50, draws=256)
+COST = PassCost(entry=30.0, columns=50)
 
 
 def climb(trace, sampled, certificate="auto", most=4000):
