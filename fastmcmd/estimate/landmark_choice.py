@@ -292,18 +292,14 @@ class LandmarkChoice:
         rhs, _ = self._stream.rhs(self._index)
         candidates = CandidateProblem(self._problem, search, rhs)
         if setting.rank is not None:
-            self._extend(search, most)
-            return search.kernel_features(), self._kinds_at_rank(candidates)
+            for rank in _steps_to(most):
+                candidates = self._grown(candidates, rank, most)
+            return candidates.search.kernel_features(), self._kinds_at_rank(candidates)
         cost = PassCost.of_problem(self._problem)
         counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
         for rank in ranks_to_try(0, most, counts):
-            if self._looks_through(candidates.search.rank):
-                candidates = self._with_isolated(candidates, most)
+            candidates = self._grown(candidates, rank, most)
             search = candidates.search
-            if self._looked_at:
-                self._extend(search, rank - int((rank - search.rank) * _FAR))
-                search.take_farthest(rank)
-            self._extend(search, rank)
             last = search.exhausted or rank == most
             for kind in KINDS["auto"]:
                 self._predict(candidates, kind, counts, last=last)
@@ -317,6 +313,17 @@ class LandmarkChoice:
             self._extend(search, most)
             kinds = dict.fromkeys(models, KINDS[setting.certificate][-1]) | kinds
         return (search.kernel_features(), kinds) if kinds else None
+
+    def _grown(self, candidates: CandidateProblem, rank: int, most: int) -> CandidateProblem:
+        """Return the candidates with landmarks up to ``rank``, of at most ``most`` in the end."""
+        if self._looks_through(candidates.search.rank):
+            candidates = self._with_isolated(candidates, most)
+        search = candidates.search
+        if self._looked_at:
+            self._extend(search, rank - int((rank - search.rank) * _FAR))
+            search.take_farthest(rank)
+        self._extend(search, rank)
+        return candidates
 
     def _first_search(self) -> tuple[LandmarkSearch, int]:
         """Return a search among candidates drawn uniformly, and the largest number of landmarks."""
@@ -496,3 +503,11 @@ class LandmarkChoice:
             return np.empty(0, dtype=np.intp)
         draws = np.searchsorted(np.cumsum(chance), self.rng.random(size) * total)
         return np.unique(np.minimum(draws, len(chance) - 1))
+
+
+def _steps_to(rank: int) -> list[int]:
+    """Return the numbers of landmarks at which rows are looked through, and ``rank`` itself at the end."""
+    steps = [_LOOKED_THROUGH]
+    while steps[-1] < rank:
+        steps.append(_AGAIN * steps[-1])
+    return [*steps[:-1], rank]
