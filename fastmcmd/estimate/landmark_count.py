@@ -31,8 +31,8 @@ KINDS: dict[str, tuple[CertificateKind, ...]] = {
 _LADDER = tuple(round(2 ** (k / 6)) for k in (*range(28, 48, 2), *range(48, 83)))
 LEAST_RANK = _LADDER[0]
 _LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
-# A predicted error below this share of the goal is trusted; sampled residuals come from few rows.
-_SURE = {"rigorous": 0.7, "sampled": 0.55}
+# A predicted error below this share of the goal is trusted.
+_SURE = 0.7
 _APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
 _WORTH = 1.6  # largest cost of the trace certificate, relative to that of sampled residuals
 # No error is predicted below this share of the forecast number of landmarks. Forecasts from few landmarks
@@ -139,7 +139,7 @@ class Forecast:
     @property
     def within_goal(self) -> bool:
         """Whether the last error is surely within the goal."""
-        return bool(self._looks) and self._looks[-1][1] <= _SURE[self.kind]
+        return bool(self._looks) and self._looks[-1][1] <= _SURE
 
     @property
     def _trend(self) -> tuple[tuple[int, float], tuple[int, float]] | None:
@@ -160,12 +160,12 @@ class Forecast:
         if self._trend is None:
             return None
         before, (rank, error) = self._trend
-        if error <= _SURE[self.kind]:
+        if error <= _SURE:
             return float(rank)
         fall = slope(before, (rank, error), "rigorous")
         if fall >= 0.0:
             return math.inf
-        return rank + math.log(_SURE[self.kind] / error) / fall
+        return rank + math.log(_SURE / error) / fall
 
 
 class LandmarkCount:
