@@ -27,6 +27,8 @@ ABSENT = {
     "evaluate": {"rank", "landmarks", "cache_dir"},
     "plan": {"progress", "landmarks", "checkpoint"},
 }
+# Functions for which no tolerance means one that follows the noise, with their default.
+BY_NOISE = {"ConditionalCongruence": 1e-6, "evaluate": None}
 
 
 def types(kind: type) -> dict[str, str]:
@@ -39,11 +41,13 @@ def test_signatures_have_the_shared_options(name):
     parameters = inspect.signature(FUNCTIONS[name]).parameters
     options = {one: parameters[one] for one in types(Computation) if one in parameters}
     assert set(types(Computation)) - set(options) == ABSENT.get(name, set())
+    defaults = {**DEFAULTS, "tol": BY_NOISE.get(name, DEFAULTS["tol"])}
     assert {one: value.default for one, value in options.items()} == {
-        one: DEFAULTS[one] for one in options
+        one: defaults[one] for one in options
     }
+    annotations = {**types(Computation), **({} if name in BY_NOISE else {"tol": "float"})}
     assert {one: value.annotation for one, value in options.items()} == {
-        one: types(Computation)[one] for one in options
+        one: annotations[one] for one in options
     }
 
 
@@ -70,4 +74,5 @@ def test_the_command_line_has_options_of_evaluate():
         "progress",
         "checkpoint",
     }  # the latter is an option beside --dask
-    assert command_options == {name: DEFAULTS[name] for name in command_options}
+    defaults = {**DEFAULTS, "tol": BY_NOISE["evaluate"]}
+    assert command_options == {name: defaults[name] for name in command_options}

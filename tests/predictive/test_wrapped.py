@@ -173,6 +173,13 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     ):
         np.testing.assert_allclose(outside, expected, rtol=1e-6 if loose else 1e-9)
     np.testing.assert_allclose(base.masses_outside(*ends), (base.cdf(ends[0]), base.sf(ends[1])))
+    outcomes, levels = base.quantile([0.3, 0.6]), np.tile([0.2, 0.7], (3, 1))
+    expected_pair = base.scored_row_quantiles(outcomes, levels)
+    for one, expected in zip(
+        wrapped.scored_row_quantiles(outcomes, levels), expected_pair, strict=True
+    ):
+        np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
+    members.add("scored_row_quantiles")
     members.add("density_terms")  # tests/predictive/test_density_terms.py
     if wrapper not in ("zero-inflated", "recalibrated"):  # have further jumps
         np.testing.assert_allclose(base.kinks(), np.unique(wrapped.kinks(), axis=1))
