@@ -444,3 +444,14 @@ def test_a_narrow_component_in_the_tail_of_a_wide_one():
     above += (1 - weight) * stats.norm.sf(quantiles, mean, std)
     np.testing.assert_allclose(below[:6].T, np.tile(levels[:6], (4, 1)), rtol=1e-9)
     np.testing.assert_allclose(above[6:].T, np.tile(1 - levels[6:], (4, 1)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("df", [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0])
+def test_quantiles_of_student_near_the_median(df):
+    offset = np.array([5.551115123125783e-17, 1e-12, 1e-9, 1e-6, 0.9e-4, 1.1e-4, 1e-3])
+    prediction = StudentT([df], 0.0, 1.0)
+    below, above = prediction.quantile(0.5 - offset)[0], prediction.quantile(0.5 + offset)[0]
+    nodes, factors = np.polynomial.legendre.leggauss(20)  # SciPy's cdf is 0.5 near the median
+    masses = stats.t.pdf(below[:, None] * (1 + nodes) / 2, df) @ factors * -below / 2
+    np.testing.assert_allclose(masses, offset, rtol=1e-12, atol=5e-13)
+    np.testing.assert_allclose(above[1:], -below[1:], rtol=1e-11, atol=2e-12)
