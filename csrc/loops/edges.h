@@ -9,22 +9,30 @@ constexpr double least_panel = 0.05;  // share of a panel below which the rest b
 
 // Lowers `to` to the number up to which a panel from x on spans as much of a component as one of the component's own
 // panels, between ends (E,) that rise, and `most` to that up to which it spans little more. Equal ends count as one.
+// Before the first end and after the last one lies one more panel, as long as its neighbour; beyond, nothing is lowered
+// but to the first end: a long panel that held an outermost one, too, would miss its mass.
 // `place` holds the last end up to x, and moves on with x.
 inline void one_panel_on(in ends, double x, int64_t& place, double& to, double& most) {
   while (place + 1 < ends.n && ends[place + 1] <= x) ++place;
-  double share = 0.0;
-  index_t next = place + 1;
-  if (!(ends[0] <= x)) {
-    next = 0, share = 1.0;  // up to the second end
-  } else if (next < ends.n && is_finite(ends[place])) {
-    share = (x - ends[place]) / (ends[next] - ends[place]);
-  }
-  if (next >= ends.n) return;
+  const bool before = !(ends[0] <= x);
+  index_t next = before ? 0 : place + 1;
+  if (next >= ends.n || !is_finite(ends[next])) return;
   const double end = ends[next];
   while (next < ends.n && ends[next] == end) ++next;
-  if (next >= ends.n || !is_finite(ends[next])) return;
-  to = least(to, end + share * (ends[next] - end));
-  most = least(most, end + least(share + least_panel, 1.0) * (ends[next] - end));
+  const double last_length = !before && is_finite(ends[place]) ? end - ends[place] : 0.0;
+  const double length = next < ends.n ? ends[next] - end : last_length;
+  if (!is_finite(length)) {
+    if (before) to = least(to, end), most = least(most, end);
+    return;
+  }
+  double share = 0.0;
+  if (before) {
+    share = length > 0.0 ? greatest(0.0, 1.0 - (end - x) / length) : 0.0;
+  } else if (is_finite(ends[place])) {
+    share = (x - ends[place]) / last_length;
+  }
+  to = least(to, end + share * length);
+  most = least(most, end + least(share + least_panel, 1.0) * length);
 }
 
 // Writes ends of panels (n, E) from `first` to `last` (n,), which rise; the last one is repeated. No panel spans more of

@@ -392,8 +392,16 @@ def test_scores_and_quantiles_of_zero_inflated_rows_in_one_pass(rng, monkeypatch
     assert sum(rows_cut) <= n + 2 * (n - rows_cut[0])
 
 
+def with_neighbours(ends):
+    """Return ends of panels (E,) with one more panel on either side."""
+    return np.concatenate([[2 * ends[0] - ends[1]], ends, [2 * ends[-1] - ends[-2]]])
+
+
 def test_joined_ends_of_panels(rng):
-    """Stops are ends, and no panel spans more of a component than 1.05 of its own panels, nor much less."""
+    """Stops are ends, and no panel spans more of a component than 1.05 of its own panels, nor much less.
+
+    Before the first and after the last end of a component lies one more panel, as long as its neighbour.
+    """
     n = 30
     scales = 10.0 ** rng.integers(-3, 4, (3, n, 1))
     edges = [np.sort(scale * rng.normal(size=(n, 9)) + rng.normal(), axis=1) for scale in scales]
@@ -408,9 +416,42 @@ def test_joined_ends_of_panels(rng):
         assert (np.diff(ends[row]) >= 0).all()
         inner = stops[row][(stops[row] > low[row]) & (stops[row] < high[row])]
         assert np.isin(inner, places).all()
-        most = np.max([spans(part[row], places[:-1], places[1:]) for part in edges], axis=0)
+        every = [with_neighbours(np.unique(part[row])) for part in edges]
+        most = np.max([spans(part, places[:-1], places[1:]) for part in every], axis=0)
         assert most.max() <= 1.05 * (1 + 1e-9)
         before_stop = np.isin(places[1:], [*inner, high[row]])
         assert (most[~before_stop] >= 1 - 1e-9).all()
     edges[1][3, 4] = np.nan
     assert np.isnan(joined(edges, stops, low, high)[3]).all()
+
+
+def test_a_narrow_component_in_the_tail_of_a_wide_one():
+    """Panels of the wide one end where the narrow one begins: its mass of 1e-12 there counts at 1e-6."""
+    rows = np.array([
+        [5.0, 275428.0, 9105.06, -63098.8, 3299.65, 0.968],
+        [6.0, -49.496, 3.0239, -1.78745, 0.85642, 0.6155],
+        [7.0, -0.14643, 0.21228, -4.5105, 0.0385, 0.8938],
+        [8.0, 0.0, 1.0, 60.0, 0.5, 0.5],
+    ])  # fmt: skip
+    df, loc, scale, mean, std, weight = rows.T
+    weights = np.stack([weight, 1 - weight], axis=1)
+    mixture = Mixture([StudentT(df, loc, scale), fm.Gaussian(mean, std)], weights)
+    levels = np.array([1e-6, 1e-5, 0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999, 1 - 1e-5, 1 - 1e-6])
+    quantiles = mixture.scored_quantiles(loc, levels)[1].T
+    below = weight * stats.t.cdf(quantiles, df, loc, scale)
+    below += (1 - weight) * stats.norm.cdf(quantiles, mean, std)
+    above = weight * stats.t.sf(quantiles, df, loc, scale)
+    above += (1 - weight) * stats.norm.sf(quantiles, mean, std)
+    np.testing.assert_allclose(below[:6].T, np.tile(levels[:6], (4, 1)), rtol=1e-9)
+    np.testing.assert_allclose(above[6:].T, np.tile(1 - levels[6:], (4, 1)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("df", [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0])
+def test_quantiles_of_student_near_the_median(df):
+    offset = np.array([5.551115123125783e-17, 1e-12, 1e-9, 1e-6, 0.9e-4, 1.1e-4, 1e-3])
+    prediction = StudentT([df], 0.0, 1.0)
+    below, above = prediction.quantile(0.5 - offset)[0], prediction.quantile(0.5 + offset)[0]
+    nodes, factors = np.polynomial.legendre.leggauss(20)  # SciPy's cdf is 0.5 near the median
+    masses = stats.t.pdf(below[:, None] * (1 + nodes) / 2, df) @ factors * -below / 2
+    np.testing.assert_allclose(masses, offset, rtol=1e-12, atol=5e-13)
+    np.testing.assert_allclose(above[1:], -below[1:], rtol=1e-11, atol=2e-12)
