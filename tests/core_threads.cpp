@@ -92,7 +92,8 @@ std::vector<double> results(int threads) {
   features(at_landmarks, factor.data(), {f.data(), squares.data(), sizes.data()}, how);
   keep(f), keep(squares), keep(sizes);
   std::vector<double> product(static_cast<size_t>(landmarks * landmarks));
-  self_product(table, f.data(), nullptr, landmarks, n, product.data(), how);
+  self_product(table, isa_here::table<double>.add_to_double, f.data(), nullptr, landmarks, n, product.data(),
+               how);
   keep(product);
 
   const index_t blocks = divide_up(n, tile);
