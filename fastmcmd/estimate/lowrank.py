@@ -101,23 +101,12 @@ class LowRankPart:
         """Coefficients (p, r) of ``k(x, landmarks)`` that give the image."""
         return self.features.coefficients(self.weights)
 
-    def at(
-        self,
-        x: HostArray,
-        scale: Array,
-        row_terms: tuple[Array, Array | None] | None = None,
-        rows: slice | None = None,
-    ) -> tuple[Array, Array]:
-        """Return the image (b, r) at points ``x``, and bounds on its error (b,).
-
-        ``row_terms`` holds the residual diagonal there and the norms of the interpolation coefficients.
-        ``rows`` says which rows of the sample the points are.
-        """
+    def image(self, x: HostArray, rows: slice | None = None) -> Array:
+        """Return the image (b, r) at points ``x``, which may be the rows ``rows`` of the sample."""
         # Points outside the sample are not rounded to float32: near an isolated row far from the origin,
         # that changes the kernel by more than the residuals of the sample's rows show.
         dtype = self.dtype if rows is not None else EXACT
-        image = self.features.combine(x, self.coefficients, dtype)
-        return image, self.errors(x, scale, row_terms, rows)
+        return self.features.combine(x, self.coefficients, dtype)
 
     def errors(
         self,
@@ -126,7 +115,11 @@ class LowRankPart:
         row_terms: tuple[Array, Array | None] | None = None,
         rows: slice | None = None,
     ) -> Array:
-        """Return the bounds (b,) of `at` alone."""
+        """Return bounds (b,) on the error of the `image` at points ``x``.
+
+        ``row_terms`` holds the residual diagonal there and the norms of the interpolation coefficients.
+        ``rows`` says which rows of the sample the points are.
+        """
         if rows is not None:
             sampled_rows = [s.rows for s in self.solutions if s.rows is not None]
             if len(sampled_rows) == len(self.solutions):
@@ -218,9 +211,8 @@ class LowRankFit:
         for part in self.parts:
             sample_rows = rows if part is self.parts[0] else None
             row_terms = None if sample_rows is None else self._row_terms(sample_rows)
-            image, off = part.at(x, scale, row_terms, sample_rows)
-            total += image
-            error += off
+            total += part.image(x, sample_rows)
+            error += part.errors(x, scale, row_terms, sample_rows)
         return total, error, scale
 
     @property

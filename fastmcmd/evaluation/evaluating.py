@@ -31,7 +31,6 @@ from fastmcmd.evaluation.result import Evaluation
 from fastmcmd.frames import check_row_order, input_names
 from fastmcmd.kernels.base import KernelLike
 from fastmcmd.metrics.inputs import Outcomes
-from fastmcmd.options import USUAL_TOL
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.base import PredictionLike
 from fastmcmd.predictive.categorical import classes_of
@@ -196,9 +195,8 @@ def evaluate(
     check_row_order(y=y, x=x, prediction=prediction, by=by)
     outcomes = read_outcomes(y, prediction, x, config)
     labels, names = config.labels(outcomes), input_names(x)
-    if x is None:
-        config.congruence.options()  # check these options even though they are not used
-    with Progress(progress, USUAL_TOL if tol is None else tol) as progress_line:
+    options = config.congruence.options()  # checked even though without x they are not used
+    with Progress(options.progress, options.tol) as progress_line:
         congruence, failure = None, ""
         if x is not None:
             x = inputs_of(x, outcomes, config.congruence.encoder)
