@@ -190,16 +190,19 @@ void py_packed_matmul(const py::array& tiles, index_t n, const py::array& v, py:
 }
 
 void py_dense_matmul(const py::array& a, const py::array& v, py::array out, int threads,
-                     index_t tile) {
+                     index_t tile, bool transposed) {
   with_dtype(a, "a", [&](auto zero) {
     using T = decltype(zero);
-    const index_t n = length(a, "a", 0), m = length(a, "a", 1), k = columns(v, "v");
-    const T* matrix = read<T>(a, "a", {n, m});
+    const index_t rows = length(a, "a", 0), cols = length(a, "a", 1), k = columns(v, "v");
+    const T* data = read<T>(a, "a", {rows, cols});
+    const strided_matrix<T> matrix = transposed ? strided_matrix<T>{data, cols, rows, 1, cols}
+                                                : strided_matrix<T>{data, rows, cols, cols, 1};
+    const index_t n = matrix.n, m = matrix.m;
     const T* from = read<T>(v, "v", {m, k});
     double* to = write<double>(out, "out", {n, k});
     checked_tile(tile);
     without_gil([&] {
-      dense_matmul(table<T>(), matrix, n, m, from, k, to, tile, execution_with(threads));
+      dense_matmul(table<T>(), matrix, from, k, to, tile, execution_with(threads));
     });
   });
 }
@@ -532,7 +535,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("packed_matmul", &py_packed_matmul, docs::packed_matmul, "tiles"_a, "n"_a, "v"_a, "out"_a,
         "threads"_a);
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
-        py::kw_only(), "tile"_a = 256);
+        py::kw_only(), "tile"_a = 256, "transposed"_a = false);
   m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,
         "x"_a, "factor"_a, "group"_a, "squares"_a, "sums"_a, "threads"_a, py::kw_only(),
         "differences"_a = false);

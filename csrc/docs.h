@@ -68,7 +68,8 @@ constexpr const char* packed_matmul =
     "Write K v into out (n, k) float64 from packed tiles; v is (n, k), the dtype of the tiles.";
 constexpr const char* pack_matmul = "pack and packed_matmul in one pass.";
 constexpr const char* dense_matmul =
-    "Write a v into out (n, k) float64; a is (n, m), v is (m, k) of the same dtype.";
+    "Write a v into out (n, k) float64; a is (n, m), v is (m, k) of the same dtype.\n\n"
+    "With transposed, a is (m, n) and stands for its transpose.";
 constexpr const char* packed_add_diagonal = "Add diagonal (n,) float64 to a packed matrix.";
 constexpr const char* packed_cholesky =
     "Replace a packed matrix by its Cholesky factor L (zeros above the diagonal).\n\n"

@@ -139,10 +139,18 @@ void matmul(const gram_source<T>& source, const T* v, index_t k, double* out, in
       });
 }
 
-// out = A v for a stored (n, m) matrix
+// A stored matrix (n, m): element (i, j) is data[i * row + j * col].
 template <class T>
-void dense_matmul(const kernel_table<T>& table, const T* a, index_t n, index_t m, const T* v,
-                  index_t k, double* out, index_t max_tile, const execution& how) {
+struct strided_matrix {
+  const T* data;
+  index_t n, m, row, col;
+};
+
+// out = A v
+template <class T>
+void dense_matmul(const kernel_table<T>& table, const strided_matrix<T>& a, const T* v, index_t k,
+                  double* out, index_t max_tile, const execution& how) {
+  const index_t n = a.n, m = a.m;
   const index_t row_tile = streaming_tile(n, max_tile), col_tile = streaming_tile(m, max_tile);
   const index_t row_blocks = divide_up(n, row_tile), col_blocks = divide_up(m, col_tile);
   const index_t ld = round_up(k, table.vector_width);
@@ -158,8 +166,8 @@ void dense_matmul(const kernel_table<T>& table, const T* a, index_t n, index_t m
       [&](index_t i, index_t j, int thread) {
         const block_range rows(i, row_tile, n), cols(j, col_tile, m);
         table.multiply(rows.count, cols.count, ld / table.vector_width,
-                       a + rows.start * m + cols.start, m, 1, right.data() + cols.start * ld, ld,
-                       memory.first(thread), ld, update::store, {});
+                       a.data + rows.start * a.row + cols.start * a.col, a.row, a.col,
+                       right.data() + cols.start * ld, ld, memory.first(thread), ld, update::store, {});
       },
       [&](index_t i, index_t, int thread) {
         const block_range rows(i, row_tile, n);

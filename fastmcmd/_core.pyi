@@ -379,11 +379,18 @@ def packed_matmul(tiles: _F32, n: int, v: _F32, out: _F64, threads: int) -> None
 @overload
 def packed_matmul(tiles: _F64, n: int, v: _F64, out: _F64, threads: int) -> None: ...
 @overload
-def dense_matmul(a: _F32, v: _F32, out: _F64, threads: int, *, tile: int = 256) -> None:
-    """Write a v into out (n, k) float64; a is (n, m) and v (m, k), of the same dtype."""
+def dense_matmul(
+    a: _F32, v: _F32, out: _F64, threads: int, *, tile: int = 256, transposed: bool = False
+) -> None:
+    """Write a v into out (n, k) float64; a is (n, m) and v (m, k), of the same dtype.
+
+    With ``transposed``, a is (m, n) and stands for its transpose.
+    """
 
 @overload
-def dense_matmul(a: _F64, v: _F64, out: _F64, threads: int, *, tile: int = 256) -> None: ...
+def dense_matmul(
+    a: _F64, v: _F64, out: _F64, threads: int, *, tile: int = 256, transposed: bool = False
+) -> None: ...
 def packed_add_diagonal(tiles: _F32 | _F64, n: int, diagonal: _F64) -> None:
     """Add diagonal (n,) float64 to a packed matrix."""
 

@@ -80,7 +80,7 @@ std::vector<double> results(int threads) {
   std::vector<T> full(static_cast<size_t>(n * n));
   gram(symmetric, full.data(), tile, how);
   keep(full);
-  dense_matmul(table, full.data(), n, n, v.data(), k, out.data(), tile, how);
+  dense_matmul(table, {full.data(), n, n, n, 1}, v.data(), k, out.data(), tile, how);
   keep(out);
 
   std::vector<T> factor(static_cast<size_t>(landmarks * landmarks)), f(static_cast<size_t>(landmarks * n));

@@ -154,18 +154,20 @@ def test_self_product_sums_in_float64_over_chunks():
     assert np.abs(out / (200_000 * float(a[0, 0]) ** 2) - 1).max() < 4e-6
 
 
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("p", "n", "c"), [(1, 1, 1), (1, 300, 7), (67, 257, 1), (33, 600, 29)])
-def test_dense_matmul_matches_numpy(p, n, c, dtype):
+def test_dense_matmul_matches_numpy(p, n, c, dtype, transposed):
     rng = np.random.default_rng(p + n + c)
     a, v = rng.normal(size=(p, n)).astype(dtype), rng.normal(size=(n, c)).astype(dtype)
     out = np.full((p, c), np.nan)
-    _core.dense_matmul(a, v, out, threads=1)
+    stored = np.ascontiguousarray(a.T) if transposed else a
+    _core.dense_matmul(stored, v, out, threads=1, transposed=transposed)
     wide, right = a.astype(float), v.astype(float)
     assert (np.abs(out - wide @ right) <= 60 * UNIT[dtype] * (np.abs(wide) @ np.abs(right))).all()
     for threads in (2, 3):
         other = np.full((p, c), np.nan)
-        _core.dense_matmul(a, v, other, threads=threads)
+        _core.dense_matmul(stored, v, other, threads=threads, transposed=transposed)
         assert (other == out).all()
 
 

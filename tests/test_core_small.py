@@ -10,7 +10,7 @@ import fastmcmd as fm
 from fastmcmd import _core
 from fastmcmd._base.checks import all_finite
 from fastmcmd.backends import get_backend
-from fastmcmd.backends.tall_skinny import eigh, eliminated, substituted
+from fastmcmd.backends.tall_skinny import cholesky_factor, eigh, eliminated, substituted
 from fastmcmd.embedding.features import output_features
 from fastmcmd.gram import KernelFeatures
 
@@ -31,6 +31,20 @@ def test_substitution(p, n, transposed):
     theirs = solve_triangular(factor, b, lower=True, trans="T" if transposed else "N")
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * abs(theirs).max())
     np.testing.assert_array_equal(b, original)
+
+
+@pytest.mark.parametrize("p", [1, 31, 32, 33, 255, 256, 257, 600])
+def test_cholesky_factor(p):
+    factor = lower(p)
+    matrix = factor @ factor.T
+    original = matrix.copy()
+    ours = cholesky_factor(matrix)
+    np.testing.assert_array_equal(matrix, original)
+    np.testing.assert_array_equal(np.triu(ours, 1), np.zeros((p, p)))
+    np.testing.assert_allclose(ours @ ours.T, matrix, rtol=0, atol=1e-13 * matrix.max())
+    matrix[p // 2, p // 2] = -1.0
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        cholesky_factor(matrix)
 
 
 @pytest.mark.parametrize(("k", "n"), SHAPES)

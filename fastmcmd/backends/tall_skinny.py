@@ -22,6 +22,7 @@ from fastmcmd.backends.cpu import core
 __all__ = [
     "HostBlocks",
     "beside",
+    "cholesky_factor",
     "eigh",
     "eliminated",
     "inner",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 _COPIED = 1 << 16  # rows copied at once
+_TILE = 256  # rows of a tile of a factor
 _SMALL = 160  # rows of a matrix for which LAPACK's threads cost more than they bring
 
 
@@ -161,6 +163,35 @@ def eliminated(fresh: Array, rows: Array, at: Array, factor: Array) -> Array:
     """Return ``L^-1 (fresh - at' rows)`` (k, n), in place of ``fresh``, for rows (r, n) and at (r, k)."""
     core().eliminate(rows, np.ascontiguousarray(at), factor, fresh, get_num_threads())
     return fresh
+
+
+def cholesky_factor(a: Array) -> Array:
+    """Return the lower Cholesky factor L (p, p) of a symmetric matrix, of which the lower half is read.
+
+    Like `substituted`, it wakes no threads of BLAS.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        The matrix is not numerically positive definite.
+    """
+    size, unit = len(a), core().TILE_UNIT
+    tile = min(_TILE, -(-size // unit) * unit)
+    blocks = [
+        (slice(i, i + tile), slice(j, j + tile))
+        for i in range(0, size, tile)
+        for j in range(0, i + 1, tile)
+    ]
+    tiles, out = np.zeros((len(blocks), tile, tile)), np.zeros((size, size))
+    for packed, block in zip(tiles, blocks, strict=True):
+        part = a[block]
+        packed[: part.shape[0], : part.shape[1]] = part
+    if core().packed_cholesky(tiles, size, get_num_threads()) >= 0:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    for packed, block in zip(tiles, blocks, strict=True):
+        part = out[block]
+        part[...] = packed[: part.shape[0], : part.shape[1]]
+    return out
 
 
 def eigh(a: Array, *, vectors: bool = True) -> tuple[Array, Array]:

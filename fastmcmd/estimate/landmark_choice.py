@@ -22,10 +22,12 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tiled import times
 from fastmcmd.estimate.landmark_count import (
     KINDS,
+    TRACE_POWER,
     LandmarkCount,
     PassCost,
     cannot_converge,
     ranks_to_try,
+    slope,
 )
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
@@ -44,6 +46,7 @@ CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are fe
 _FEW = 20_000
 _GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
+_PARTS = 8  # parts of these rows, whose residuals are compared
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
 _LOOKED_THROUGH, _LOOKED_THROUGH_ON_DISK, _ISOLATED = 25, 128, 5
@@ -99,9 +102,9 @@ class CandidateProblem:
     The trace certificate is about the same for any number of rows. (Rows unlike the candidates add to it,
     but a pass over all rows finds them, and a few more landmarks among them bring it down again.) Residuals
     are not the same. A row's own term in its residual falls with the number of rows. Of the terms of other
-    rows, one part falls with the root of that number, because outputs scatter around their mean; the other
-    part does not fall. Residuals from two halves of the rows separate these two: the second part is common
-    to both halves, so the mean of their products is the square of half that part.
+    rows, one share falls with the root of that number, because outputs scatter around their mean; the other
+    share does not fall. Residuals from parts of the rows separate these two: the second share is common to
+    all parts, so products of two of them show its square.
 
     Residuals are measured at rows that are no candidates: landmarks explain themselves, and they are chosen
     where the candidates' residual is large. With 1,402 landmarks of 20,000 candidates in four columns, the
@@ -210,31 +213,34 @@ class CandidateProblem:
         sample.account(slice(0, len(image)), coefficients * share)
         rows = sample.rows
         own_terms = residual_diagonal[rows, None] * coefficients[rows]
-        halves = [
-            self._residual(at.x, columns, rows, half, coefficients)
-            + own_terms * (rows % 2 == half)[:, None]
-            for half in (0, 1)
-        ]
-        residual = halves[0] + halves[1]
-        for model in range(problem.models):
-            part = problem.columns_of(model)
-            size = sample.mean(np.einsum("ij,ij->i", residual[:, part], residual[:, part]))
-            common = 4 * sample.mean(np.einsum("ij,ij->i", *(half[:, part] for half in halves)))
+        residual = np.zeros_like(own_terms)
+        squares = np.zeros((problem.models, len(rows)))  # of the residuals of all parts
+        model_columns = [problem.columns_of(model) for model in range(problem.models)]
+        for part in range(_PARTS):
+            fresh = self._residual(at.x, columns, rows, part, coefficients)
+            fresh += own_terms * (rows % _PARTS == part)[:, None]
+            residual += fresh
+            for square, some in zip(squares, model_columns, strict=True):
+                square += np.einsum("ij,ij->i", fresh[:, some], fresh[:, some])
+        for square, some in zip(squares, model_columns, strict=True):
+            total_square = np.einsum("ij,ij->i", residual[:, some], residual[:, some])
+            size = sample.mean(total_square)
+            common = sample.mean(total_square - square) * _PARTS / (_PARTS - 1)
             common = min(max(common, 0.0), size)
-            residual[:, part] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
+            residual[:, some] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
         residual -= own_terms * share
         return problem.certified(sample, residual, solutions, total)
 
     def _residual(
-        self, x: HostArray, columns: Array, rows: Index, half: int, coefficients: Array
+        self, x: HostArray, columns: Array, rows: Index, part: int, coefficients: Array
     ) -> Array:
-        """Return the contribution of one half of the rows ``x`` to the residuals ``-E B`` of some of them.
+        """Return the contribution of one part of the rows ``x`` to the residuals ``-E B`` of some of them.
 
         ``columns`` (r, len(x)) are the features of all.
         """
         search, problem = self.search, self.problem
         kernel, backend, offset = problem.kernel, problem.backend, search.offset
-        inputs, right = x[half::2], np.ascontiguousarray(coefficients[half::2])
+        inputs, right = x[part::_PARTS], np.ascontiguousarray(coefficients[part::_PARTS])
         targets = backend.points(x[rows], EXACT, offset)
         image = np.zeros((len(rows), right.shape[1]))
         step = problem.step(search.rank)
@@ -242,7 +248,7 @@ class CandidateProblem:
             some = slice(start, start + step)
             points = backend.points(inputs[some], EXACT, offset)
             image += backend.matmul(kernel, targets, points, right[some])
-        low = columns[:, rows].T @ (columns[:, half::2] @ right)
+        low = columns[:, rows].T @ (columns[:, part::_PARTS] @ right)
         return np.asarray(low - image)
 
 
@@ -268,8 +274,17 @@ class LandmarkChoice:
         self._last_residuals: NDArray[np.float32] | None = (
             None  # weighted residuals of the last look
         )
+        self._traces: list[tuple[int, float]] = []  # landmarks, and the predicted trace error
         self.notes: list[str] = []
         self.searched = 0
+
+    @property
+    def power(self) -> float | None:
+        """Power of the number of landmarks with which errors fall, at the end; None if unknown."""
+        rank, error = self._traces[-1] if self._traces else (0, 0.0)
+        before = [look for look in self._traces if 2 * look[0] <= rank]
+        fall = slope(before[-1], (rank, error), "sampled") if before else 0.0
+        return -TRACE_POWER * fall if fall < 0.0 else None
 
     def of_caller(self) -> tuple[KernelFeatures, dict[int, CertificateKind]]:
         """Return the features at the landmarks that the caller passed, and each model's certificate."""
@@ -356,9 +371,12 @@ class LandmarkChoice:
             return
         if kind == "sampled" and candidates.residual_rows is None:
             candidates.residual_rows = self._residual_rows()
-        predicted = candidates.errors(kind)
+        trace = candidates.errors("rigorous")
+        self._traces.append((rank, float(trace[asking].max())))
+        predicted = trace if kind == "rigorous" else candidates.errors(kind)
         for model in asking:
-            counts[model].add(kind, rank, float(predicted[model]))
+            beside = float(trace[model]) if kind == "sampled" else 0.0
+            counts[model].add(kind, rank, float(predicted[model]), beside)
         error = float(predicted[asking].max()) * goal
         self._progress.report(f"{rank} landmarks: predicted error {error:.1e} (target {goal:.1e})")
 
@@ -388,9 +406,8 @@ class LandmarkChoice:
         # A uniform candidate represents many rows, an isolated one only itself.
         self._isolated += count
         weight = self._weights_of(isolated) * (uniform / (rows_of_weight - self._isolated))
-        x = np.concatenate([search.rows, stream.x[isolated]])
-        joined = self.search(x, np.concatenate([search.weight, weight]), most)
-        joined.take(search.pivots)
+        joined = search.extended(stream.x[isolated], weight, most)
+        self.searched = max(self.searched, len(joined.rows))
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
         self._index = np.concatenate([index, isolated])
         return CandidateProblem(self._problem, joined, rhs, self._isolated)

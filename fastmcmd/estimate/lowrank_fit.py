@@ -31,9 +31,10 @@ from fastmcmd.solvers.protocol import Cost, ProblemSize
 __all__ = ["LowRank"]
 
 _ROUNDS = 4  # passes of the normal equations at most; each adds landmarks until the goal is met
-# Factor by which the number of landmarks grows from one pass to the next. Errors fall with its fourth power
-# or faster; half of the goal is aimed at.
-_LEAST_GROWTH, _MOST_GROWTH, _ERROR_POWER, _AIM = 1.1, 1.5, 4.0, 0.5
+# Factor by which the number of landmarks grows from one pass to the next; half of the goal is aimed at.
+# Errors fall with a power of that number that the choice has seen, taken between these two.
+_LEAST_GROWTH, _MOST_GROWTH, _AIM = 1.1, 2.0, 0.5
+_LEAST_POWER, _USUAL_POWER = 1.0, 4.0
 _DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
 
 
@@ -113,7 +114,7 @@ class LowRank:
             best = worst, part, errors
             if worst <= 1.0 or last:
                 break
-            rank = min(setting.most, math.ceil(_growth(worst) * features.rank))
+            rank = min(setting.most, math.ceil(_growth(worst, choice.power) * features.rank))
             enlarged = choice.more(
                 features, row_pass.residual_diagonal, rank, certified.importance(row_pass),
                 work.grid_residual,
@@ -129,11 +130,15 @@ class LowRank:
         return work.of_models(*best[1:])
 
 
-def _growth(error: float) -> float:
-    """Return the factor by which landmarks that leave this error, relative to the goal, should increase."""
+def _growth(error: float, power: float | None) -> float:
+    """Return the factor by which landmarks that leave this error, relative to the goal, should increase.
+
+    ``power`` is that of the number of landmarks with which errors fall, if known.
+    """
     if not error < math.inf:
         return _MOST_GROWTH
-    factor = (error / _AIM) ** (1 / _ERROR_POWER)
+    power = _USUAL_POWER if power is None else min(max(power, _LEAST_POWER), _USUAL_POWER)
+    factor = (error / _AIM) ** (1 / power)
     return min(_MOST_GROWTH, max(_LEAST_GROWTH, factor))
 
 

@@ -21,11 +21,14 @@ from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["LowRankSetting", "PartProblem"]
+__all__ = ["LowRankSetting", "PartProblem", "block_rows"]
 
 
 # Rows of a block; not a power of two, whose columns would share few sets of the cache.
 _LEAST_ROWS, _MOST_ROWS = 256, 12256
+# Bytes of the features of a block: the C library keeps memory up to 32 MB for the next block, and a larger
+# block would be given back to the system, which clears it again.
+_REUSED = 30_000_000
 _MOST_AHEAD = 8  # blocks computed ahead at once: the pass itself needs threads, too
 _ROWS_OF_UNIT = 64
 _LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # right-hand sides in this range need no unit for their norms
@@ -35,6 +38,13 @@ _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough d
 _COARSE = 1e-5  # tolerance from which float32 features are precise enough
 # Rows of a block on a device: launching kernels and waiting then cost little.
 _MOST_OF_DEVICE = 65504
+
+
+def block_rows(budget: int, rank: int, columns: int, dim: int, *, on_device: bool = False) -> int:
+    """Return the number of rows of a block that fit in ``budget`` bytes with their features."""
+    per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
+    most = _MOST_OF_DEVICE if on_device else min(_MOST_ROWS, _REUSED // (8 * rank))
+    return int(np.clip(budget // per_row, _LEAST_ROWS, max(most, _LEAST_ROWS)))
 
 
 @dataclass(frozen=True)
@@ -85,9 +95,7 @@ class LowRankSetting:
 
     def block_rows(self, rank: int, columns: int, dim: int, on_device: bool = False) -> int:
         """Return the number of rows of a block."""
-        per_row = 8 * (4 * rank + 8 * columns + 3 * dim)
-        most = _MOST_OF_DEVICE if on_device else _MOST_ROWS
-        return int(np.clip(self.budget // 6 // per_row, _LEAST_ROWS, most))
+        return block_rows(self.budget // 6, rank, columns, dim, on_device=on_device)
 
     def threads(self, rows: int, columns: int, dim: int) -> int:
         """Return how many blocks of this many rows are computed at once."""

@@ -15,8 +15,8 @@ from fastmcmd.kernels import Constant, CustomKernel, Delta, Kernel, Laplacian, P
 from fastmcmd.kernels.distance import Stationary
 
 __all__ = [
-    "FEWEST_PRODUCTS", "FRESH_SECONDS", "READ_COST", "USUAL_ERROR", "KernelMatrix", "MatrixSize",
-    "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
+    "FEWEST_PRODUCTS", "FRESH_SECONDS", "READ_COST", "STORE_COST", "USUAL_ERROR", "KernelMatrix",
+    "MatrixSize", "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # cost of the exponential or power of an entry
@@ -28,6 +28,7 @@ _WRITE_COST = 45.0  # cost of writing such an entry
 # Cost of the first use of its memory: the system clears pages, and the host of a virtual machine may have
 # to find them. Two shared cores measured 20 to 250, according to what ran before.
 _FRESH_COST = 45.0
+STORE_COST = _WRITE_COST + _FRESH_COST  # cost of an entry that is stored in host memory
 # Wall time in seconds per byte, for plans: it took 0 to 1.3 s of processor time per gigabyte.
 FRESH_SECONDS = 5e-10
 FEWEST_PRODUCTS = 4.0  # products of CG at the default regulariser
@@ -76,7 +77,7 @@ def cached_pays(cost: float, products: float, on_device: bool) -> bool:
     Later products read them. Before that they are written, on the host to memory that is used for the first
     time.
     """
-    first_use = _WRITE_COST + (0.0 if on_device else _FRESH_COST)
+    first_use = _WRITE_COST if on_device else STORE_COST
     return (products - 1.0) * (cost - READ_COST) > first_use
 
 

@@ -73,6 +73,7 @@ class GramOperator:
         self._products = products
         self.passes = 0
         self.has_cached = self.has_filed = False
+        self.feature_bytes = 0  # of a preconditioner, beside rows and tiles
         self._points: Points | None = None
         self._exact_points: Points | None = None
         self._packed: PackedGram | None = None
@@ -221,11 +222,19 @@ class GramOperator:
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes of prepared rows and packed tiles that this operator held."""
+        """Most bytes of prepared rows, packed tiles and features that this operator held."""
         if self.has_filed:  # block columns of the factor use the whole budget
             return self.budget
-        rows = self.row_bytes(self.dtype)
+        rows = self.row_bytes(self.dtype) + self.feature_bytes
         return rows + (self.packed_bytes if self.has_cached else 0)
+
+    @property
+    def spare_bytes(self) -> int:
+        """Bytes of the budget that prepared rows and packed tiles leave; 0 on a device."""
+        if self.backend.on_device or not self.holds_rows:
+            return 0
+        tiles = self.packed_bytes if self.caches else 0
+        return self.budget - self.row_bytes(self.dtype) - tiles
 
     @property
     def _holds_exact(self) -> bool:
@@ -233,7 +242,7 @@ class GramOperator:
         if self._stay(self.x):
             return True
         held_bytes = self._packed.nbytes if self._packed is not None else 0
-        held_bytes += self.row_bytes(self.dtype) + self.row_bytes(EXACT)
+        held_bytes += self.feature_bytes + self.row_bytes(self.dtype) + self.row_bytes(EXACT)
         return self.holds_rows and held_bytes <= self.budget
 
     def cross_matmul(

@@ -25,7 +25,7 @@ from fastmcmd.estimate.lowrank_choice import low_rank_setting
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.lowrank_pass import Passes
-from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
+from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem, block_rows
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
@@ -241,7 +241,8 @@ class _Look:
             last = search.exhausted or rank == setting.most
             for kind in KINDS["auto"]:
                 if count.asks(kind, search.rank, last=last):
-                    count.add(kind, search.rank, self._error(kind))
+                    trace = self._error("rigorous") if kind == "sampled" else 0.0
+                    count.add(kind, search.rank, self._error(kind), trace)
             count.decide(search.rank, last=last)
             if count.kind is not None:
                 return search.rank, count.kind
@@ -287,11 +288,10 @@ def plan_of(
     landmarks, n = search.landmarks, rows.n
     sampled = search.kind == "sampled"
     candidates = min(n, CANDIDATES, max(2 * landmarks, options.memory_limit // (32 * landmarks)))
-    per_row = 8 * (4 * landmarks + 8 * columns + 3 * rows.dim)
     peak = low_rank_peak(
         rows=n, points=n, dim=rows.dim, models=1, columns=columns, rank=landmarks,
         outputs=2 * min(n, POOL), searched=candidates, residual_bytes=0,
-        block=min(max(256, options.memory_limit // 6 // per_row), 12256),
+        block=block_rows(options.memory_limit // 6, landmarks, columns, rows.dim),
     )  # fmt: skip
     memory = min(options.memory_limit, peak)
     passes = "one pass for the normal equations"

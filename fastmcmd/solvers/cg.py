@@ -174,6 +174,9 @@ class CertifiedCG:
         State to resume from: the run then returns the same bits as an uninterrupted run.
     store : Stage, optional
         Where the state is saved after each product, and at Ctrl-C.
+    largest : float
+        Estimate of the largest eigenvalue of the scaled matrices, which preconditioned directions do not
+        show: rounding leaves a residual in proportion to it.
 
     Attributes
     ----------
@@ -192,8 +195,10 @@ class CertifiedCG:
         precondition: list[Preconditioner] | None = None,
         state: CGState | None = None,
         store: Stage | None = None,
+        largest: float = 0.0,
     ) -> None:
         self._operator, self._systems, self._goal = operator, systems, goal
+        self._largest = largest
         self._certificate, self._max_iterations = certificate, max_iterations
         self._progress, self._precondition, self._store = progress, precondition, store
         self._round: Round | None = None
@@ -221,7 +226,7 @@ class CertifiedCG:
             block_state, self._saved_block = self._saved_block, None
             block = BlockCGRun(
                 operator, systems, goal.residual, self._max_iterations, self._precondition,
-                unit, 0.0 if this is None else this.largest, block_state,
+                unit, self._largest if this is None else this.largest, block_state,
             )  # fmt: skip
             del block_state, systems  # frees their arrays
             self._block = block

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import math
 
-from fastmcmd.gram.cost import FEWEST_PRODUCTS, KernelMatrix, expected_products
+from fastmcmd.gram.cost import (
+    FEWEST_PRODUCTS,
+    READ_COST,
+    STORE_COST,
+    KernelMatrix,
+    expected_products,
+)
 from fastmcmd.solvers.protocol import Cost, ProblemSize
 
 __all__ = [
@@ -16,10 +22,10 @@ __all__ = [
 ]  # fmt: skip
 
 EXACT_COST = 2.0  # cost of a float64 operation in float32 operations
-# Time of the small dense steps, measured on two shared cores (their operation count predicts a tenth of
+# Time of the small dense steps, measured on two shared cores (their operation count predicts a third of
 # it): for each landmark that is searched and factored, and for each use of the preconditioner.
-_LANDMARK, _APPLIED = 1e8, 4e8
-CANDIDATES = 6000  # rows that landmarks of a preconditioner are drawn from
+_LANDMARK, _APPLIED = 4e7, 1e8
+CANDIDATES = 3000  # rows that landmarks of a preconditioner are drawn from
 # Cost of substitution and of the normal equations for each pair of landmarks, relative to a matrix product:
 # both run at 0.8 to 0.9 of its rate. A pass counts as half of the two that an estimate adds up.
 PAIR_COST = 1.2
@@ -57,15 +63,27 @@ def cg_cost(size: ProblemSize, products: float | None = None) -> Cost:
     )
 
 
-def preconditioned_cost(size: ProblemSize, landmarks: int, products: float) -> Cost:
-    """Return the cost of building a preconditioner and of CG with it from an existing residual."""
-    n, entry = size.matrix.size, size.matrix.entry_cost
+def preconditioned_cost(
+    size: ProblemSize, landmarks: int, products: float, *, stored: bool
+) -> Cost:
+    """Return the cost of building a preconditioner and of CG with it from an existing residual.
+
+    ``stored`` says whether it stores features in float32.
+    """
+    n, entry, columns = size.matrix.size, size.matrix.entry_cost, size.total_columns
     searched = 4.0 * min(n, CANDIDATES) * landmarks * (entry + landmarks) + _LANDMARK * landmarks
-    building = EXACT_COST * size.diagonals * n * landmarks * (2 * entry + 2 * landmarks)
-    # Each application to all columns: two products with n x p entries of K in float64.
-    applied = 2 * EXACT_COST * n * landmarks * (2 * entry + 2 * size.total_columns)
-    applied += _APPLIED * len(size.columns)
-    return Cost(searched + building, cg_cost(size, products).per_product + applied, products)
+    pairs = PAIR_COST * landmarks  # of substitution, and of F'F for each diagonal
+    if stored:
+        building = 2 * entry + pairs + 2 * STORE_COST + size.diagonals * pairs
+        # Each application to all columns: two products with the features.
+        applied = 2.0 * (2 * READ_COST + 2 * columns)
+    else:
+        building = EXACT_COST * size.diagonals * (2 * entry + 2 * pairs)
+        # Two products with n x p entries of K in float64.
+        applied = 2 * EXACT_COST * (2 * entry + 2 * columns)
+    product = cg_cost(size, products).per_product + applied * n * landmarks
+    product += _APPLIED * len(size.columns)
+    return Cost(searched + building * n * landmarks, product, products)
 
 
 def exact_cost(matrix: KernelMatrix, columns: int, factors: int = 1) -> float:

@@ -240,6 +240,20 @@ class LandmarkSearch:
         self._pivots.extend(accepted_rows.tolist())
         self.residual_diagonal[accepted_rows] = 0.0
 
+    def extended(self, x: HostArray, weight: NDArray[np.float64], most: int) -> LandmarkSearch:
+        """Return a search with the same landmarks and further candidates ``x`` (h, d)."""
+        rows, weights = np.concatenate([self.rows, x]), np.concatenate([self.weight, weight])
+        search = LandmarkSearch(
+            self._backend, self._kernel, rows, weights, most, self._rng, self.offset
+        )
+        features, residual_diagonal = self.features_of(x)
+        columns = search._columns[: self.rank]
+        columns[:, : len(self.rows)] = self.columns
+        columns[:, len(self.rows) :] = features
+        search.residual_diagonal = np.concatenate([self.residual_diagonal, residual_diagonal])
+        search._pivots = [*self._pivots]
+        return search
+
     def features_of(self, x: HostArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return features (r, h) of rows that are no candidates, and their residual diagonal (h,)."""
         points = self._backend.points(x, EXACT, self.offset)

@@ -35,6 +35,7 @@ from fastmcmd.solvers.cg import (
 )
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
+from fastmcmd.solvers.preconditioner import Landmarks
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 from fastmcmd.solvers.switch_policy import (
     Preconditioners,
@@ -73,7 +74,10 @@ class PreconditionedCG:
 
         With ``landmarks``, return the cost of a preconditioner and of ``products`` products with it.
         """
-        return preconditioned_cost(size, landmarks, products) if landmarks else cg_cost(size)
+        if not landmarks:
+            return cg_cost(size)
+        stored = size.fits_features(landmarks)
+        return preconditioned_cost(size, landmarks, products, stored=stored)
 
     def operator(self, problem: LinearProblem) -> GramOperator:
         """Return K in the precision with which `solve` begins.
@@ -297,7 +301,7 @@ class Attempt:
                 parts = self._operator, self._systems
                 step, budget = saved_state.landmark_steps, saved_state.search_budget
                 landmarks = landmarks_after(*parts, step, budget)
-                self.preconditioners = preconditioners_of(*parts, landmarks, budget)
+                self.preconditioners = preconditioners_of(*parts, self._size, landmarks, budget)
                 del landmarks
             saved_state = None  # its arrays are not held any longer than needed
         elif self.preconditioners is None:
@@ -307,9 +311,7 @@ class Attempt:
                 on_part = _PartRun(plain.policy.on_part(part_rows))
                 yield on_part
                 cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.count))
-                self.preconditioners = preconditioners_of(
-                    self._operator, self._systems, cheapest, self._budget
-                )
+                self.preconditioners = self._preconditioners_of(cheapest)
                 del on_part, cheapest
             if self.preconditioners is None:
                 # A saved run may lack the decision on its last product.
@@ -358,11 +360,16 @@ class Attempt:
         if not isinstance(run, _PlainRun) or run.decided == len(run.history):
             return False
         landmarks = run.policy.cheapest(run.policy.decide(list(run.history)))
-        preconditioners = preconditioners_of(self._operator, self._systems, landmarks, self._budget)
+        preconditioners = self._preconditioners_of(landmarks)
         run.decided = len(run.history)
         if preconditioners is not None:
             self._switched = preconditioners, run.state()
         return preconditioners is not None
+
+    def _preconditioners_of(self, landmarks: Landmarks | None) -> Preconditioners | None:
+        return preconditioners_of(
+            self._operator, self._systems, self._size, landmarks, self._budget
+        )
 
     def _stage(self, name: str) -> Stage | None:
         return None if self._stages is None else self._stages(name)
@@ -377,6 +384,7 @@ class Attempt:
         return kind(
             self._operator, self._systems, self._goal, self._certificate, self._limit, self._progress,
             None if preconditioners is None else [*preconditioners.apply], state, store,
+            0.0 if preconditioners is None else preconditioners.largest,
         )  # fmt: skip
 
     def _plain(self) -> _PlainRun:

@@ -4,32 +4,29 @@ With features at p landmarks ``K = F F' + E``, and in the variables scaled by ``
 
     M = F~ F~' + mu I,   F~ = D^(-1/2) F,   M^-1 v = (v - F~ (mu I + F~'F~)^-1 F~' v) / mu
 
-(Woodbury). ``mu`` replaces ``I + E~``: 1 plus the median of E~'s diagonal. F~ is never an n x p array:
-products with it are streamed, ``F'v = L^-1 K(Z, X) v`` and ``F s = K(X, Z) L'^-1 s``. Randomly pivoted
-Cholesky draws the landmarks from a fixed subset of the rows (Diaz, Epperly, Frangella, Tropp, Webber,
-*Robust, randomized preconditioning for kernel ridge regression*, 2023).
+(Woodbury). ``mu`` replaces ``I + E~``: 1 plus the median of E~'s diagonal. Randomly pivoted Cholesky draws
+the landmarks from a fixed subset of the rows (Diaz, Epperly, Frangella, Tropp, Webber, *Robust, randomized
+preconditioning for kernel ridge regression*, 2023).
 """
 
 from __future__ import annotations
 
 import numpy as np
-import scipy
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.tall_skinny import substituted
-from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
-from fastmcmd.rows import as_blocks
+from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.costs import CANDIDATES
 from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.row_features import FeatureMatrix
 
 __all__ = ["RANKS", "Landmarks", "Preconditioner"]
 
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _EIGENVALUE_ROWS = 400  # rows whose part of E gives the estimate of its largest eigenvalue
-_POWERS = 12  # steps of the power method: the eigenvalue is needed to one digit
-# Bytes of a block of rows; on a device, starting the work on few rows would take longer than the work.
-_BLOCK_BYTES, _DEVICE_BLOCK_BYTES = 16_000_000, 1_000_000_000
+_POWERS = 12  # steps of the power method
 
 
 class Landmarks(LandmarkSearch):
@@ -60,38 +57,35 @@ class Landmarks(LandmarkSearch):
         super().__init__(
             operator.backend, operator.kernel, rows, 1.0 / shift[index], most, rng, operator.offset
         )
-        self._scale = len(operator) / len(rows)
-        self._sampled_rows = np.sort(
-            rng.choice(len(rows), min(len(rows), _EIGENVALUE_ROWS), replace=False)
-        )
-        points = operator.prepare(rows[self._sampled_rows], EXACT)
-        self._root = np.sqrt(self.weight[self._sampled_rows])
+        # The part of K~ that shows what is left: among all rows, as landmarks explain candidates best.
+        self._sampled_rows, index = operator.random_rows(_EIGENVALUE_ROWS, rng)
+        self._share = len(operator) / len(self._sampled_rows)
+        self._root = np.sqrt(1.0 / shift[index])
+        points = operator.prepare(self._sampled_rows, EXACT)
         gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
-        # The sampled part of E~, without the first landmarks.
-        self._residual_gram, self._explained = self._root[:, None] * gram * self._root, 0
-        self._first = generator(0, Purpose.PROBE).normal(size=len(gram))
-        self._residual_eigenvalue = 0, 0.0  # at a rank
+        self._gram = self._root[:, None] * gram * self._root
+        self._residual_eigenvalues: dict[tuple[int, bool], float] = {}
         self.step = 0
 
-    def residual_eigenvalue(self) -> float:
-        """Return an estimate of the largest eigenvalue of ``E~``, the scaled residual of K."""
-        if self._residual_eigenvalue[0] != self.rank:
-            self._residual_eigenvalue = self.rank, self._largest_left()
-        return self._residual_eigenvalue[1]
+    def residual_eigenvalue(self, *, stored: bool = False) -> float:
+        """Return an estimate of the largest eigenvalue of ``E~``, the scaled residual of K.
 
-    def _largest_left(self) -> float:
-        # Steps in the same parts, whichever are new: a resumed run computes the same number.
-        for stop in RANKS:
-            stop = min(stop, self.rank)
-            if stop > self._explained:
-                low = self._columns[self._explained : stop, self._sampled_rows] * self._root
-                self._residual_gram -= low.T @ low
-                self._explained = stop
-        vector = self._first
-        for _ in range(_POWERS):
-            vector = self._residual_gram @ (vector / np.linalg.norm(vector))
-        share = len(self.rows) / len(vector) * self._scale
-        return float(np.linalg.norm(vector)) * share
+        With ``stored``, the features are those that `StoredFeatures` rounds to float32.
+        """
+        key = self.rank, stored
+        if key not in self._residual_eigenvalues:
+            self._residual_eigenvalues[key] = self._largest_left(stored=stored)
+        return self._residual_eigenvalues[key]
+
+    def _largest_left(self, *, stored: bool) -> float:
+        features, dtype = self.kernel_features(), FLOAT32 if stored else EXACT
+        rows = features.of_rows(self._sampled_rows, dtype, keep=True, sizes=False)[0]
+        low = features.backend.to_host(rows.values) * self._root
+        left = self._gram - low.T @ low
+        diagonal = left.diagonal().copy()
+        # A row's own residual is no share of many rows'.
+        left.flat[:: len(left) + 1] = diagonal / self._share
+        return _largest_eigenvalue(left) * self._share
 
     @property
     def damping(self) -> float:
@@ -99,19 +93,30 @@ class Landmarks(LandmarkSearch):
         return float(np.median(self.residual_diagonal * self.weight))
 
 
+def _largest_eigenvalue(matrix: Array) -> float:
+    """Return an estimate of the largest absolute eigenvalue of a symmetric matrix, to one digit."""
+    vector = generator(0, Purpose.PROBE).normal(size=(len(matrix), 1))
+    for _ in range(_POWERS):
+        vector = inner(matrix, vector / np.linalg.norm(vector))
+    return float(np.linalg.norm(vector))
+
+
 class Preconditioner:
     """The operator ``M^-1`` for one diagonal, applied to blocks.
 
     Parameters
     ----------
-    operator : GramOperator
-        K; only its rows and its kernel are used.
+    features : FeatureMatrix
+        F (n, p).
     shift : ndarray (n,)
         Diagonal D.
-    features : KernelFeatures
-        Features of the kernel at the landmarks; used in float64.
     mu : float
         Factor, at least 1, that replaces ``I + E~``.
+
+    Attributes
+    ----------
+    largest : float
+        Estimate of the largest eigenvalue of M.
 
     Raises
     ------
@@ -124,34 +129,25 @@ class Preconditioner:
     >>> from fastmcmd import RBF
     >>> from fastmcmd.backends import get_backend
     >>> from fastmcmd.gram import GramOperator
+    >>> from fastmcmd.solvers.row_features import StreamedFeatures
     >>> x, kernel, shift = np.linspace(0.0, 1.0, 90)[:, None], RBF(1.0), np.full(90, 0.9)
     >>> operator = GramOperator(get_backend("numpy", kernel), kernel, x, np.dtype("f8"), 10**8)
     >>> landmarks = Landmarks(operator, shift, 10**8)
     >>> landmarks.grow(RANKS[0])
-    >>> apply = Preconditioner(operator, shift, landmarks.kernel_features(), 1.0 + landmarks.damping)
+    >>> features = StreamedFeatures(operator, landmarks.kernel_features())
+    >>> apply = Preconditioner(features, shift, 1.0 + landmarks.damping)
     >>> b = np.ones((90, 1))
     >>> np.allclose(kernel(x) @ apply(b) / 0.9 + apply(b), b)
     True
     """
 
-    def __init__(
-        self, operator: GramOperator, shift: Array, features: KernelFeatures, mu: float
-    ) -> None:
-        self._x, self._features, self._mu = operator.x, features, mu
-        self._landmarks = features.backend.points(features.pivots, EXACT, features.offset)
+    def __init__(self, features: FeatureMatrix, shift: Array, mu: float) -> None:
+        self._features, self._mu = features, mu
         self._scale = 1.0 / np.sqrt(shift)[:, None]
-        rank, dim = features.rank, operator.dim
-        most = _DEVICE_BLOCK_BYTES if operator.backend.on_device else _BLOCK_BYTES
-        self._rows = max(256, min(most, operator.budget // 8) // (8 * (rank + 2 * dim)))
-        gram, cross = np.zeros((rank, rank)), np.zeros((rank, 1))
-        for rows, x in as_blocks(self._x, self._rows):
-            row_features, _, _ = features.of_rows(x, EXACT, keep=True, sizes=False)
-            assert row_features.values is not None
-            none = np.zeros((len(x), 1))
-            features.backend.add_products(row_features.values, none, 1.0 / shift[rows], gram, cross)
-        self._factor = scipy.linalg.cho_factor(
-            gram + mu * np.eye(rank), lower=True, overwrite_a=True, check_finite=False
-        )
+        gram = features.gram(1.0 / shift)
+        gram.flat[:: features.rank + 1] += mu
+        self.largest = _largest_eigenvalue(gram)
+        self._factor = cholesky_factor(gram)
 
     @property
     def rank(self) -> int:
@@ -160,20 +156,9 @@ class Preconditioner:
 
     def __call__(self, block: Array) -> Array:
         """Return ``M^-1 block`` (n, k)."""
-        features, scaled = self._features, self._scale * block
-        backend, kernel, offset = features.backend, features.kernel, features.offset
-        total = np.zeros((self.rank, block.shape[1]))
-        for rows, x in as_blocks(self._x, self._rows):
-            points = backend.points(x, EXACT, offset)
-            total += backend.matmul(
-                kernel, self._landmarks, points, np.ascontiguousarray(scaled[rows])
-            )
-        total = substituted(features.factor, total)
-        inner = scipy.linalg.cho_solve(self._factor, total, check_finite=False)
-        at = substituted(features.factor, inner, transposed=True)
-        out = scaled  # reuses its memory
-        for rows, x in as_blocks(self._x, self._rows):
-            points = backend.points(x, EXACT, offset)
-            image = backend.matmul(kernel, points, self._landmarks, at)
+        out = self._scale * block
+        total = substituted(self._factor, self._features.adjoint(out))
+        weights = substituted(self._factor, total, transposed=True)
+        for rows, image in self._features.images(weights):
             out[rows] = (block[rows] - self._scale[rows] * image) / self._mu
         return out

@@ -24,11 +24,14 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.gram import GramOperator
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, KernelMatrix, expected_products
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
 
 __all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
+
+_MOST_CONDITION = 1e4  # the smallest eigenvalues of a preconditioner are then right to 0.1 %
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class ProblemSize:
         ``k(x, x) / lam``.
     error : float
         Largest error that the certificate may leave in the answer.
+    spare : int
+        Bytes of the budget beside prepared rows and tiles, for features of a preconditioner.
     """
 
     matrix: KernelMatrix
@@ -54,11 +59,21 @@ class ProblemSize:
     diagonals: int
     condition: float
     error: float
+    spare: int = 0
 
     @property
     def total_columns(self) -> int:
         """Number of right-hand sides of all systems together."""
         return sum(self.columns)
+
+    def fits_features(self, landmarks: int) -> bool:
+        """Tell whether a preconditioner can store features of all rows in float32.
+
+        The rounding of ``M^-1`` is relative to its largest eigenvalue, and the smallest is as much
+        less as K has condition.
+        """
+        fit = FLOAT32.itemsize * self.matrix.size * landmarks <= self.spare
+        return fit and self.condition <= _MOST_CONDITION
 
 
 @dataclass(frozen=True)
@@ -138,6 +153,7 @@ class LinearProblem:
             diagonals=len(by_diagonal(self.systems)),
             condition=float(operator.diagonal.mean()) / self.lam,
             error=self.goal.error,
+            spare=operator.spare_bytes,
         )
 
 

@@ -21,6 +21,7 @@ from fastmcmd.solvers.cg import exact_pass
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 from fastmcmd.solvers.protocol import ProblemSize
+from fastmcmd.solvers.row_features import StoredFeatures, StreamedFeatures
 
 __all__ = ["Allowance", "Preconditioners", "SwitchPolicy", "landmarks_after", "preconditioners_of"]
 
@@ -31,9 +32,11 @@ _LEAST_PRODUCTS = 3.0  # products of preconditioned CG: this number, and
 _PER_ROOT = 0.4  # this many per decade of residual and root of the remaining eigenvalue (measured)
 _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until it is measured
 # With a preconditioner from the start, each product divides the residual by this over the remaining
-# eigenvalue. It predicted 36 of 40 runs exactly (2 to 512 columns, eigenvalues 1e-8 to 0.5, lam = 0.01 and
-# 0.1, tol = 1e-4 and 1e-6), the others to one product. A last tenth of a product is not made.
-_PER_PRODUCT, _NOT_MADE = 16.0, 0.1
+# eigenvalue, and the first by 10^0.2 more. With a margin of 0.05 products, that predicted 126 of 144 runs
+# exactly (2 to 512 columns, eigenvalues 2e-5 to 1, lam = 0.01 and 0.1, tol = 1e-4 and 1e-6), and the others
+# to one product.
+_PER_PRODUCT, _FIRST_GAIN, _MARGIN = 8.0, 0.2, 0.05
+_ROUNDED = 2.0  # factor by which float32 features may increase the remaining eigenvalue
 _USUAL = (128, 2.0)  # landmarks and products of a run that began with a preconditioner
 _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
@@ -67,6 +70,11 @@ class Preconditioners:
         """Number of landmarks."""
         return self.apply[0].rank
 
+    @property
+    def largest(self) -> float:
+        """Estimate of the largest eigenvalue of the scaled matrices."""
+        return max(one.largest for one in self.apply)
+
 
 @dataclass(frozen=True)
 class Allowance:
@@ -99,7 +107,11 @@ def landmarks_after(
 
 
 def preconditioners_of(
-    operator: GramOperator, systems: list[System], landmarks: Landmarks | None, budget: int
+    operator: GramOperator,
+    systems: list[System],
+    size: ProblemSize,
+    landmarks: Landmarks | None,
+    budget: int,
 ) -> Preconditioners | None:
     """Return the preconditioners of all systems; ``budget`` is that of the search.
 
@@ -107,19 +119,28 @@ def preconditioners_of(
     """
     if landmarks is None:
         return None
-    features, least = landmarks.kernel_features(), _least_shift(systems)
+    kind = StoredFeatures if _stores(size, landmarks) else StreamedFeatures
+    features, least = kind(operator, landmarks.kernel_features()), _least_shift(systems)
     applied: dict[int, Preconditioner] = {}
     for numbers in by_diagonal(systems):
         shift = systems[numbers[0]].shift
         mu = 1.0 + landmarks.damping * float(np.median(least / shift))
         try:
-            preconditioner = Preconditioner(operator, shift, features, mu)
+            preconditioner = Preconditioner(features, shift, mu)
         except np.linalg.LinAlgError:
             return None
         applied |= dict.fromkeys(numbers, preconditioner)
     return Preconditioners(
         [applied[number] for number in range(len(systems))], landmarks.step, budget
     )
+
+
+def _stores(size: ProblemSize, landmarks: Landmarks) -> bool:
+    """Tell whether a preconditioner stores its features: they fit, and float32 leaves little more of K."""
+    if not size.fits_features(landmarks.rank):
+        return False
+    exact = landmarks.residual_eigenvalue()
+    return landmarks.residual_eigenvalue(stored=True) <= _ROUNDED * exact
 
 
 def _least_shift(systems: list[System]) -> Array:
@@ -154,7 +175,7 @@ class SwitchPolicy:
         self._target, self._limit, self._budget = target, limit, budget
         self._product = cg_cost(size).per_product
         self._landmarks: Landmarks | None = None
-        self._first_step = 0
+        self._first_step, self._stored = 0, True
 
     @property
     def step(self) -> int:
@@ -233,7 +254,9 @@ class SwitchPolicy:
             while landmarks.step < step:
                 landmarks.grow(RANKS[landmarks.step])
                 landmarks.step += 1
-            now = landmarks.rank, max(landmarks.residual_eigenvalue(), 1e-300)
+            self._stored = _stores(self._size, landmarks)
+            eigenvalue = landmarks.residual_eigenvalue(stored=self._stored)
+            now = landmarks.rank, max(eigenvalue, 1e-300)
             total = self._expected(*now, allowance)
             if landmarks.exhausted:
                 break
@@ -251,7 +274,8 @@ class SwitchPolicy:
         return exact_pass(self._operator, columns, self._certificate, products)
 
     def _total(self, rank: int, products: float) -> float:
-        return preconditioned_cost(self._size, rank, products).total
+        stored = self._stored and self._size.fits_features(rank)
+        return preconditioned_cost(self._size, rank, products, stored=stored).total
 
     def _expected(self, rank: int, eigenvalue: float, allowance: Allowance) -> float:
         """Return the cost of a run with ``rank`` landmarks that leave ``eigenvalue``."""
@@ -260,8 +284,8 @@ class SwitchPolicy:
         if not allowance.from_start:
             return self._total(rank, products)
         if eigenvalue < 1.0:
-            count = decades / math.log10(_PER_PRODUCT / eigenvalue)
-            products = max(1, math.ceil(count - _NOT_MADE))
+            count = (decades - _FIRST_GAIN) / math.log10(_PER_PRODUCT / eigenvalue)
+            products = max(1, math.ceil(count + _MARGIN))
         return self._total(rank, products) + self._certified(math.ceil(products))
 
     def _ahead(

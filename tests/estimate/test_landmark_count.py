@@ -8,8 +8,9 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
-from fastmcmd.estimate import landmark_choice, lowrank_form
+from fastmcmd.estimate import landmark_choice, lowrank_fit, lowrank_form
 from fastmcmd.estimate.landmark_count import (
+    TRACE_POWER,
     Forecast,
     LandmarkCount,
     PassCost,
@@ -42,6 +43,32 @@ def test_forecast_of_an_exponential_decay():
     assert forecast.landmarks_needed == pytest.approx(50 * math.log(1e6 / 0.7))
     assert not forecast.cannot_converge
     assert not forecast.within_goal
+
+
+def test_sampled_errors_are_averaged_along_the_trace():
+    """Single ones scatter by a factor of 3; the trace falls smoothly."""
+    rng, ranks = np.random.default_rng(0), [round(100 * 1.2**k) for k in range(10)]
+    off = []
+    for _ in range(200):
+        forecast = Forecast("sampled", 4000)
+        for rank in ranks:
+            trace = 1e5 * math.exp(-rank / 150)
+            exact = 2e-4 * trace**TRACE_POWER
+            forecast.add(rank, exact * math.exp(rng.normal(0, 0.8)), trace)
+        off.append(math.log(forecast._looks[-1][1] / exact))
+    assert abs(np.mean(off)) < 0.1
+    assert np.std(off) < 0.35
+    plain = Forecast("sampled", 4000)
+    plain.add(100, 5.0)
+    assert plain._looks == [(100, 5.0)]
+
+
+@pytest.mark.parametrize("power", [1.2, 3.0])
+def test_landmarks_grow_by_the_power_that_was_seen(power):
+    factor = lowrank_fit._growth(1.4, power)
+    assert factor == pytest.approx(min(2.0, 2.8 ** (1 / power)))
+    assert lowrank_fit._growth(1.4, None) == pytest.approx(2.8**0.25)
+    assert lowrank_fit._growth(math.inf, power) == 2.0
 
 
 def test_the_trace_certificate_is_taken_unless_it_costs_clearly_more():

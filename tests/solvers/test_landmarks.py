@@ -428,3 +428,28 @@ def test_accepted_pivots_to_the_last_bit(rng, rank, is_random, most):
         after = np.random.default_rng(7)
         after.random(draws)
         assert generator.random() == after.random()
+
+
+@pytest.mark.parametrize("d", [2, 40])
+def test_further_candidates_keep_the_landmarks(rng, d):
+    x = rng.normal(size=(400, d))
+    x[300::10] += 30.0  # unlike the others
+    kernel = fm.RBF(1 / d)
+    search = LandmarkSearch(
+        get_backend("cpu", kernel), kernel, x[:300], np.ones(300), 60, np.random.default_rng(1)
+    )
+    search.grow(40)
+    more = search.extended(x[300:], np.full(100, 0.5), 80)
+    np.testing.assert_array_equal(more.pivots, search.pivots)
+    np.testing.assert_array_equal(more.columns[:, :300], search.columns)
+    features = search.kernel_features()
+    np.testing.assert_allclose(more.columns.T, features.transform(x), rtol=0, atol=1e-10)
+    expected = 1.0 - (features.transform(x) ** 2).sum(axis=1)
+    np.testing.assert_allclose(
+        more.residual_diagonal, np.maximum(expected, 0.0), rtol=0, atol=1e-10
+    )
+    more.grow(80)
+    assert more.rank == 80
+    assert len(search.columns) == 40
+    whole = kernel(x[more.pivots])
+    np.testing.assert_allclose(more._factor() @ more._factor().T, whole, rtol=0, atol=1e-10)

@@ -16,6 +16,7 @@ from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
 from fastmcmd.solvers.preconditioned_cg import Attempt
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
+from fastmcmd.solvers.row_features import StoredFeatures, StreamedFeatures
 
 BUDGET = 50_000_000
 TOL = 1e-5
@@ -35,21 +36,79 @@ def scaled(operator, shift):
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(("d", "gamma"), [(2, 0.5), (40, 0.02)])
-def test_woodbury(rng, backend, dtype, d, gamma, monkeypatch):
-    monkeypatch.setattr("fastmcmd.solvers.preconditioner._BLOCK_BYTES", 200_000)  # several blocks
+@pytest.mark.parametrize(("kind", "error"), [(StreamedFeatures, 1e-9), (StoredFeatures, 3e-4)])
+def test_woodbury(rng, backend, dtype, d, gamma, kind, error, monkeypatch):
+    monkeypatch.setattr("fastmcmd.solvers.row_features._BLOCK_BYTES", 100_000)  # several blocks
     operator = operator_of(rng, 700, d, fm.RBF(gamma), dtype, backend)
     shift = rng.uniform(0.5, 2.0, 700)
     landmarks = Landmarks(operator, shift, BUDGET)
     landmarks.grow(RANKS[0])
     features, mu = landmarks.kernel_features(), 1.0 + landmarks.damping
-    apply = Preconditioner(operator, shift, features, mu)
-    assert apply._rows < 700
+    matrix = kind(operator, features)
+    assert len(list(matrix.images(np.ones((features.rank, 1))))) > 1
+    apply = Preconditioner(matrix, shift, mu)
     landmark_features = features.pivots.astype(float)
     cross = operator.kernel(operator.x, landmark_features) / np.sqrt(shift)[:, None]
     low = cross @ np.linalg.solve(operator.kernel(landmark_features), cross.T)
     block = rng.normal(size=(700, 3))
     expected = np.linalg.solve(low + mu * np.eye(700), block)
-    np.testing.assert_allclose(apply(block), expected, rtol=0, atol=1e-9 * abs(block).max())
+    np.testing.assert_allclose(apply(block), expected, rtol=0, atol=error * abs(block).max())
+    largest = np.linalg.eigvalsh(low + mu * np.eye(700))[-1]
+    assert 0.8 * largest <= apply.largest <= 1.001 * largest
+
+
+def test_stored_features_have_the_same_bits_for_any_threads(rng):
+    operator, shift = operator_of(rng, 3000, 3, dtype="f4"), np.full(3000, 30.0)
+    landmarks = Landmarks(operator, shift, BUDGET)
+    landmarks.grow(RANKS[1])
+    block = rng.normal(size=(3000, 7))
+
+    def applied():
+        features = StoredFeatures(operator, landmarks.kernel_features())
+        return Preconditioner(features, shift, 1.0 + landmarks.damping)(block)
+
+    before = fm.get_num_threads()
+    try:
+        fm.set_num_threads(1)
+        one = applied()
+        for threads in (2, 3):
+            fm.set_num_threads(threads)
+            np.testing.assert_array_equal(applied(), one)
+    finally:
+        fm.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("spare", "lam", "gamma", "stored"),
+    [
+        (10**9, 0.1, 0.5, True),
+        (4 * 64 * 2000 - 1, 0.1, 0.5, False),  # do not fit
+        (10**9, 1e-5, 0.5, False),  # rounding of the inverse
+        (10**9, 0.1, 1e-4, False),  # landmarks that are nearly dependent
+    ],
+)
+def test_when_features_are_stored(rng, spare, lam, gamma, stored):
+    operator = operator_of(rng, 2000, 2, fm.RBF(gamma), "f4")
+    shift = np.full(2000, 2000 * lam)
+    system = System(np.cos(operator.x[:, :1]), shift)
+    landmarks = Landmarks(operator, shift, BUDGET)
+    landmarks.grow(64)
+    size = ProblemSize(operator, (1,), 1, 1 / lam, TOL, spare)
+    kept = switch_policy.preconditioners_of(operator, [system], size, landmarks, BUDGET)
+    assert isinstance(kept.apply[0]._features, StoredFeatures) == stored
+    assert (operator.feature_bytes > 0) == stored
+
+
+@pytest.mark.parametrize("limit", ["40MB", "100MB"])
+def test_stored_features_stay_within_the_memory_limit(rng, limit, small):
+    x = rng.normal(size=(8000, 8))
+    y, p = noisy_sine(rng, x), noisy_sine(rng, x)
+    options = {"x_kernel": fm.RBF(0.1), "y_kernel": fm.RBF(0.5), "lam": 0.01, "solver": "cg"}
+    result = fm.cce(x, y, p, memory_limit=limit, **options)
+    assert any(note.startswith("preconditioned with") for note in result.info.notes)
+    assert result.info.peak_bytes <= {"40MB": 40e6, "100MB": 100e6}[limit]
+    other = fm.cce(x, y, p, **options)
+    assert (abs(result.values - other.values) <= result.error_bounds + other.error_bounds).all()
 
 
 def test_few_products_are_left(rng):
@@ -57,7 +116,8 @@ def test_few_products_are_left(rng):
     operator = operator_of(rng)
     shift = np.full(500, 500 * 1e-5)
     landmarks = switch_policy.landmarks_after(operator, [System(shift[:, None], shift)], 3, BUDGET)
-    apply = Preconditioner(operator, shift, landmarks.kernel_features(), 1.0 + landmarks.damping)
+    features = StreamedFeatures(operator, landmarks.kernel_features())
+    apply = Preconditioner(features, shift, 1.0 + landmarks.damping)
     matrix = scaled(operator, shift) + np.eye(500)
     values = np.linalg.eigvals(apply(matrix)).real
     assert values.max() / values.min() < 2
@@ -80,7 +140,19 @@ def test_what_is_left(rng, n, monkeypatch):
         p = landmarks.kernel_features().transform(operator.x)
         residual, share = operator.kernel(operator.x) - p @ p.T, 1.0
     exact = np.linalg.eigvalsh(residual)[-1] * share / shift[0]
-    assert exact / 2 <= landmarks.residual_eigenvalue() <= 2 * exact
+    for stored in (False, True):
+        assert exact / 2 <= landmarks.residual_eigenvalue(stored=stored) <= 2 * exact
+
+
+def test_what_is_left_of_isolated_rows(rng):
+    """One row far from the others is no share of many rows, whether or not it is in the sample."""
+    operator = operator_of(rng, 400, 2)
+    operator.x[7] = 1e3
+    shift = np.full(400, 40.0)
+    landmarks = Landmarks(operator, shift, BUDGET)
+    rows = np.flatnonzero((landmarks.rows != 1e3).all(axis=1))
+    landmarks.take(rows[:100])
+    assert landmarks.residual_eigenvalue() == pytest.approx(1 / 40, rel=0.1)
 
 
 def test_landmarks_are_the_same_each_time(rng):
