@@ -96,6 +96,10 @@ class Beta(PearsonFamily):
         with np.errstate(over="ignore"):
             return np.exp(np.stack([self.log_prob(column) for column in values.T], axis=1))
 
+    def mirrored(self) -> Beta:
+        """Return the distributions of 1 - Y."""
+        return Beta(self.b, self.a)
+
     def _shapes(self) -> tuple[Array, ...]:
         return self.a, self.b
 
