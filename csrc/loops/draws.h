@@ -127,12 +127,10 @@ inline double tail_squares(double mass, double scale, double beyond) {
   return inside + rest * rest * scale / 2;
 }
 
-constexpr index_t pieces = 32;  // between quantiles, per block: loops over them become vector instructions
-
 // `scratch` (2, j) receives the factors of pieces on either side of y.
 inline void crps_of_quantiles(in levels, ins values, in left, in right, in y, outs scratch, out scores) {
   constexpr index_t lanes = 8;
-  const index_t last = values.m - 1;
+  const index_t last = values.m - 1, even = last - last % lanes;
   double *below = scratch[0], *above = scratch[1];
   for (index_t k = 0; k < last; ++k) {
     below[k] = squares(levels[k], levels[k + 1], 1.0);
@@ -148,23 +146,20 @@ inline void crps_of_quantiles(in levels, ins values, in left, in right, in y, ou
     double total = tail_squares(levels[0], left[i], row[0] - at);
     total += tail_squares(1 - levels[last], right[i], at - row[last]);
     double sum[lanes] = {};
-    int32_t begun = 0;  // pieces that begin below y
-    for (index_t first = 0; first < last; first += pieces) {
-      const index_t some = least(pieces, last - first);
-      const double *start = row + first, *under = below + first, *over = above + first;
-      double part[pieces] = {};
-      for (index_t k = 0; k < some; ++k) {
-        const double factor = at >= start[k + 1] ? under[k] : at <= start[k] ? over[k] : 0.0;
-        part[k] = (start[k + 1] - start[k]) * factor;
-      }
-      for (index_t k = 0; k < some; ++k) begun += start[k] < at;
-      for (index_t k = 0; k < pieces; k += lanes) {
-        for (index_t l = 0; l < lanes; ++l) sum[l] += part[k + l];
+    for (index_t k = 0; k < even; k += lanes) {
+      for (index_t l = 0; l < lanes; ++l) {
+        const double start = row[k + l], end = row[k + l + 1];
+        const double factor = at >= end ? below[k + l] : at <= start ? above[k + l] : 0.0;
+        sum[l] += (end - start) * factor;
       }
     }
+    for (index_t k = even; k < last; ++k) {
+      const double start = row[k], end = row[k + 1];
+      sum[k - even] += (end - start) * (at >= end ? below[k] : at <= start ? above[k] : 0.0);
+    }
     total += ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
-    const index_t k = begun - 1;  // the piece with y inside, if any
-    if (k >= 0 && at < row[k + 1]) {
+    const index_t k = rank_of(row, last + 1, at, true) - 1;  // the piece with y inside, if any
+    if (k >= 0 && k < last && at < row[k + 1]) {
       const double start = row[k], end = row[k + 1], p = levels[k], q = levels[k + 1];
       const double middle = p + (q - p) * ((at - start) / (end - start));
       total += squares(p, middle, at - start);
