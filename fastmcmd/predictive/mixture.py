@@ -142,9 +142,9 @@ class Mixture(Predictive):
 
     def mirrored(self) -> Mixture | None:
         """Return the distributions of 1 - Y if all components have them."""
-        others = [component.mirrored() for component in self.components]
-        parts = [other for other in others if other is not None]
-        return Mixture(parts, self.weights) if len(parts) == len(others) else None
+        complements = [component.mirrored() for component in self.components]
+        parts = [part for part in complements if part is not None]
+        return Mixture(parts, self.weights) if len(parts) == len(complements) else None
 
     def parts(self) -> Any:
         """Return pairs of the weights (n,) of a component and that component."""

@@ -173,8 +173,10 @@ class DensityPanels:
                     inner = np.minimum(most_error, _FOR_QUANTILES * tail)
                     most_error = np.where(tail >= least, inner, most_error)
                 poor = ~(error <= most_error)
-                # Halving does not help against rounding of densities, nor against poles.
-                rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
+                # Halving does not help against rounding of densities, nor against poles, except where it is
+                # one of ratios.
+                closes_in = ~(error <= _NOISE * most_error) & _is_apart(left, right)
+                rough = poor & ~(error < error_before / _GAIN) & (turn > 1) & ~closes_in
                 rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
                 resolved[row[rough & ~(error <= _NOISE * most_error)]] = False
                 open_ = poor & ~rough & resolved[row]
@@ -326,10 +328,15 @@ def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array
 def _middle(left: Array, right: Array) -> Array:
     """Return the points at which panels are cut: geometric means of ends that are far apart."""
     near, far = np.minimum(np.abs(left), np.abs(right)), np.maximum(np.abs(left), np.abs(right))
-    apart = (left * right > 0) & (far > _APART * near)
     with np.errstate(all="ignore"):
         between = np.sign(right) * np.sqrt(near) * np.sqrt(far)
-    return np.where(apart, between, left + (right - left) / 2)
+    return np.where(_is_apart(left, right), between, left + (right - left) / 2)
+
+
+def _is_apart(left: Array, right: Array) -> NDArray[np.bool_]:
+    """Tell which panels have ends so far apart that they are cut at their geometric mean."""
+    near, far = np.minimum(np.abs(left), np.abs(right)), np.maximum(np.abs(left), np.abs(right))
+    return np.asarray((np.sign(left) * np.sign(right) > 0) & (far > _APART * near))
 
 
 def has_panels(component: Predictive) -> bool:

@@ -73,8 +73,8 @@ def _halves(
     if mirrored is None:
         return None
     parts = [component.take(rows) for component in components]
-    others = [other for part in parts if (other := part.mirrored()) is not None]
-    return [(prediction.take(rows), parts), (mirrored, others)]
+    complements = [other for part in parts if (other := part.mirrored()) is not None]
+    return [(prediction.take(rows), parts), (mirrored, complements)]
 
 
 def _joined(quantiles: Array, lower: Array, upper: Array) -> Array:
