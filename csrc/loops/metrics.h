@@ -32,28 +32,38 @@ struct pairwise_sum {
   index_t depth_ = 0;
 };
 
+// One sum per loop: for several, compilers transpose the values, which takes four times as long.
+inline double sum_of_products(const double* a, const double* b, index_t n) {
+  const index_t even = n - n % sum_lanes;
+  double sum[sum_lanes] = {};
+  for (index_t j = 0; j < even; j += sum_lanes) {
+    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += a[j + l] * b[j + l];
+  }
+  for (index_t j = even; j < n; ++j) sum[j - even] += a[j] * b[j];
+  return sum_of(sum);
+}
+
 // Writes the sums of errors, point - y, of their sizes and of their squares.
 inline void error_sums(in y, in point, out sums) {
   pairwise_sum totals[3];
   for (index_t start = 0; start < y.n; start += sum_rows) {
     const index_t n = least(sum_rows, y.n - start), even = n - n % sum_lanes;
     const double *a = y.data + start, *b = point.data + start;
-    double part[3][sum_lanes] = {};
+    double e[sum_rows], sum[sum_lanes] = {}, size[sum_lanes] = {};
+    for (index_t j = 0; j < n; ++j) e[j] = b[j] - a[j];
     for (index_t j = 0; j < even; j += sum_lanes) {
-      for (index_t l = 0; l < sum_lanes; ++l) {
-        const double e = b[j + l] - a[j + l];
-        part[0][l] += e;
-        part[1][l] += fabs(e);
-        part[2][l] += e * e;
-      }
+      for (index_t l = 0; l < sum_lanes; ++l) sum[l] += e[j + l];
+    }
+    for (index_t j = 0; j < even; j += sum_lanes) {
+      for (index_t l = 0; l < sum_lanes; ++l) size[l] += fabs(e[j + l]);
     }
     for (index_t j = even; j < n; ++j) {
-      const double e = b[j] - a[j];
-      part[0][j - even] += e;
-      part[1][j - even] += fabs(e);
-      part[2][j - even] += e * e;
+      sum[j - even] += e[j];
+      size[j - even] += fabs(e[j]);
     }
-    for (int k = 0; k < 3; ++k) totals[k].add(sum_of(part[k]));
+    totals[0].add(sum_of(sum));
+    totals[1].add(sum_of(size));
+    totals[2].add(sum_of_products(e, e, n));
   }
   for (int k = 0; k < 3; ++k) sums[k] = totals[k].total();
 }
@@ -77,17 +87,6 @@ inline double linear_squares(ins rows, in slope, double away, in weights) {
     total.add(sum_of(part));
   }
   return total.total();
-}
-
-// One sum per loop: for several, compilers transpose the values, which takes four times as long.
-inline double sum_of_products(const double* a, const double* b, index_t n) {
-  const index_t even = n - n % sum_lanes;
-  double sum[sum_lanes] = {};
-  for (index_t j = 0; j < even; j += sum_lanes) {
-    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += a[j + l] * b[j + l];
-  }
-  for (index_t j = even; j < n; ++j) sum[j - even] += a[j] * b[j];
-  return sum_of(sum);
 }
 
 // The sum of values, counted from `from`.
