@@ -30,7 +30,7 @@ _FAMILIES = {
 class Evaluate:
     """All measures of Gaussian predictions in shared passes."""
 
-    params = [100_000, 1_000_000]
+    params = [1_000, 100_000, 1_000_000]
     param_names = ["n"]
     timeout = 120
 
@@ -97,6 +97,53 @@ class EvaluateWrapped:
         fm.evaluate(self.y[:100], self.prediction.take(np.arange(100)))
 
     def time_evaluate(self, kind, family):
+        fm.evaluate(self.y, self.prediction)
+
+
+def _many(kind, n):
+    """Return mixtures of more components, of other families, and of wrapped ones."""
+    rng = np.random.default_rng(3)
+    m, s, t = rng.normal(size=(5, n)), rng.uniform(1, 5, (4, n)), rng.uniform(0.5, 2, (5, n))
+    df = {"five student t": [3.0, 4.0, 5.0, 7.0, 9.0], "five student t, df 3.7": [3.7] * 5}
+    if kind in df:
+        return fm.Mixture(list(map(fm.StudentT, df[kind], m, t)))
+    pairs = {
+        "beta": lambda: [fm.Beta(s[0], s[1]), fm.Beta(s[2], s[3])],
+        "beta with poles": lambda: [fm.Beta(s[0] / 5, s[1] / 5), fm.Beta(s[2] / 5, s[3])],
+        "zero-inflated gamma": lambda: [fm.Gamma(s[0], 1.0), fm.Gamma(s[1] + 1, 2.0)],
+        "truncated gaussian": lambda: [fm.Gaussian(m[0], 1.0), fm.Gaussian(m[1] + 2, 0.5)],
+    }
+    mixture = fm.Mixture(pairs[kind](), [0.4, 0.6])
+    if kind == "zero-inflated gamma":
+        return fm.ZeroInflated(mixture, np.full(n, 0.2))
+    return fm.Truncated(mixture, -1.0, 3.0) if kind == "truncated gaussian" else mixture
+
+
+class EvaluateMixtures:
+    """`evaluate` of mixtures that a million rows of take at most 20 seconds."""
+
+    params = [
+        [
+            "five student t",
+            "five student t, df 3.7",
+            "beta",
+            "beta with poles",
+            "zero-inflated gamma",
+            "truncated gaussian",
+        ]
+    ]
+    param_names = ["kind"]
+    timeout = 300
+    number = 1
+    repeat = 2
+    n = 100_000
+
+    def setup(self, kind):
+        self.prediction = _many(kind, self.n)
+        self.y = self.prediction.sample(1, 0)[:, 0]
+        fm.evaluate(self.y[:100], self.prediction.take(np.arange(100)))
+
+    def time_evaluate(self, kind):
         fm.evaluate(self.y, self.prediction)
 
 

@@ -163,6 +163,30 @@ def _ence() -> Pair:
     return lambda: fm.ence(y, prediction), lambda: netcal_ence(y, mean, std)
 
 
+def _scikit_learn(ours: str, theirs: str):
+    """Return the case of a measure of point predictions and scikit-learn's function."""
+
+    def case() -> Pair:
+        from sklearn import metrics
+
+        y, mean, _ = _moments()
+        function = getattr(metrics, theirs)
+        return lambda: getattr(fm.metrics, ours)(y, mean), lambda: function(y, mean)
+
+    return case
+
+
+def _properscoring_gaussian() -> Pair:
+    import properscoring
+
+    y, mean, std = _moments()
+    prediction = fm.Gaussian(mean, std)
+    return (
+        lambda: fm.metrics.crps(y, prediction),
+        lambda: properscoring.crps_gaussian(y, mean, std),
+    )
+
+
 CASES: dict[str, Callable[[], Pair]] = {
     "ence, netcal's form": _ence,
     "pearson, np.corrcoef": _points("pearson", lambda y, m: np.corrcoef(y, m)[0, 1]),
@@ -178,6 +202,9 @@ CASES: dict[str, Callable[[], Pair]] = {
         f"crps {name}, scoringrules": _family("crps", "crps", one[0], *one[1:])
         for name, one in _SHAPES.items()
     },
+    "r2, scikit-learn": _scikit_learn("r2", "r2_score"),
+    "rmse, scikit-learn": _scikit_learn("rmse", "root_mean_squared_error"),
+    "crps gaussian, properscoring": _properscoring_gaussian,
     "interval score, scoringrules": _interval,
     "interval score from ends, scoringrules": _interval_from,
     "crps of quantiles, scoringrules": _crps_of_quantiles,
@@ -218,6 +245,29 @@ class Peers:
     def track_ratio(self, case):
         ours, theirs = in_turns(self.pair)
         return min(ours) / min(theirs)
+
+
+class TwoThreads:
+    """Time of the CRPS of draws on one thread, divided by that on two."""
+
+    params = [["float32", "float64"]]
+    param_names = ["dtype"]
+
+    def setup(self, dtype):
+        self.y, self.draws = _draws(np.dtype(dtype).type)
+
+    def teardown(self, dtype):
+        fm.set_num_threads(None)
+
+    def track_gain(self, dtype):
+        seconds: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(15):
+            for threads, calls in seconds.items():
+                fm.set_num_threads(threads)
+                start = time.perf_counter()
+                fm.metrics.crps(self.y, self.draws)
+                calls.append(time.perf_counter() - start)
+        return statistics.median(seconds[1]) / statistics.median(seconds[2])
 
 
 def main() -> None:

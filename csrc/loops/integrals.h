@@ -39,10 +39,16 @@ struct panel_limits {
         most_halvings(values[5]), apart(values[6]), slowest(values[7]) {}
 };
 
+// Whether the ends of a panel are so far apart, relative to the nearer one, that it is cut at their geometric mean.
+inline bool is_apart(double left, double right, double apart) {
+  const double near = least(fabs(left), fabs(right)), far = greatest(fabs(left), fabs(right));
+  return (left > 0.0) == (right > 0.0) && near > 0.0 && far > apart * near;
+}
+
 // The point at which a panel is cut.
 inline double panel_middle(double left, double right, double apart) {
   const double near = least(fabs(left), fabs(right)), far = greatest(fabs(left), fabs(right));
-  if (!((left > 0.0) == (right > 0.0) && near > 0.0 && far > apart * near)) return left + (right - left) / 2;
+  if (!is_apart(left, right, apart)) return left + (right - left) / 2;
   const double between = sqrt(near) * sqrt(far);
   return right > 0.0 ? between : -between;
 }
@@ -132,8 +138,9 @@ class row_panels {
       if (tail >= limits_.least_level) most = least(most, limits_.quantile_error * tail);
     }
     if (!(one.error <= most)) {
-      // Halving does not help against rounding of densities, nor against poles.
-      bool rough = halvings > 1 && !(one.error < error_before / limits_.gain);
+      // Halving does not help against rounding of densities, nor against poles, except where it is one of ratios.
+      const bool closes_in = !(one.error <= limits_.noise * most) && is_apart(one.left, one.right, limits_.apart);
+      bool rough = halvings > 1 && !(one.error < error_before / limits_.gain) && !closes_in;
       rough |= !is_finite(one.error) || halvings >= static_cast<int>(limits_.most_halvings);
       if (!rough) {
         const double middle = panel_middle(one.left, one.right, limits_.apart);

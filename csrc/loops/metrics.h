@@ -32,28 +32,38 @@ struct pairwise_sum {
   index_t depth_ = 0;
 };
 
+// One sum per loop: for several, compilers transpose the values, which takes four times as long.
+inline double sum_of_products(const double* a, const double* b, index_t n) {
+  const index_t even = n - n % sum_lanes;
+  double sum[sum_lanes] = {};
+  for (index_t j = 0; j < even; j += sum_lanes) {
+    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += a[j + l] * b[j + l];
+  }
+  for (index_t j = even; j < n; ++j) sum[j - even] += a[j] * b[j];
+  return sum_of(sum);
+}
+
 // Writes the sums of errors, point - y, of their sizes and of their squares.
 inline void error_sums(in y, in point, out sums) {
   pairwise_sum totals[3];
   for (index_t start = 0; start < y.n; start += sum_rows) {
     const index_t n = least(sum_rows, y.n - start), even = n - n % sum_lanes;
     const double *a = y.data + start, *b = point.data + start;
-    double part[3][sum_lanes] = {};
+    double e[sum_rows], sum[sum_lanes] = {}, size[sum_lanes] = {};
+    for (index_t j = 0; j < n; ++j) e[j] = b[j] - a[j];
     for (index_t j = 0; j < even; j += sum_lanes) {
-      for (index_t l = 0; l < sum_lanes; ++l) {
-        const double e = b[j + l] - a[j + l];
-        part[0][l] += e;
-        part[1][l] += fabs(e);
-        part[2][l] += e * e;
-      }
+      for (index_t l = 0; l < sum_lanes; ++l) sum[l] += e[j + l];
+    }
+    for (index_t j = 0; j < even; j += sum_lanes) {
+      for (index_t l = 0; l < sum_lanes; ++l) size[l] += fabs(e[j + l]);
     }
     for (index_t j = even; j < n; ++j) {
-      const double e = b[j] - a[j];
-      part[0][j - even] += e;
-      part[1][j - even] += fabs(e);
-      part[2][j - even] += e * e;
+      sum[j - even] += e[j];
+      size[j - even] += fabs(e[j]);
     }
-    for (int k = 0; k < 3; ++k) totals[k].add(sum_of(part[k]));
+    totals[0].add(sum_of(sum));
+    totals[1].add(sum_of(size));
+    totals[2].add(sum_of_products(e, e, n));
   }
   for (int k = 0; k < 3; ++k) sums[k] = totals[k].total();
 }
@@ -79,6 +89,45 @@ inline double linear_squares(ins rows, in slope, double away, in weights) {
   return total.total();
 }
 
+// The sum of values, counted from `from`.
+inline double sum_from(const double* x, index_t n, double from) {
+  const index_t even = n - n % sum_lanes;
+  double sum[sum_lanes] = {};
+  for (index_t j = 0; j < even; j += sum_lanes) {
+    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += x[j + l] - from;
+  }
+  for (index_t j = even; j < n; ++j) sum[j - even] += x[j] - from;
+  return sum_of(sum);
+}
+
+// The least and the greatest of n > 0 values.
+inline void range_of(const double* x, index_t n, double& low, double& high) {
+  constexpr index_t lanes = 64;  // so many that compilers vectorise the inner loops instead of unrolling them
+  const index_t even = n - n % lanes;
+  double lows[lanes], highs[lanes];
+  for (index_t l = 0; l < lanes; ++l) lows[l] = highs[l] = x[0];
+  for (index_t j = 0; j < even; j += lanes) {
+    for (index_t l = 0; l < lanes; ++l) {
+      lows[l] = x[j + l] < lows[l] ? x[j + l] : lows[l];
+    }
+  }
+  for (index_t j = 0; j < even; j += lanes) {
+    for (index_t l = 0; l < lanes; ++l) {
+      highs[l] = x[j + l] > highs[l] ? x[j + l] : highs[l];
+    }
+  }
+  for (index_t j = even; j < n; ++j) {
+    lows[0] = least(lows[0], x[j]);
+    highs[0] = greatest(highs[0], x[j]);
+  }
+  low = lows[0];
+  high = highs[0];
+  for (index_t l = 1; l < lanes; ++l) {
+    low = least(low, lows[l]);
+    high = greatest(high, highs[l]);
+  }
+}
+
 struct comoment_block {
   double n, mean[2], squares[2], products, errors, low[2], high[2];
 
@@ -87,54 +136,19 @@ struct comoment_block {
   comoment_block(const double* y, const double* point, index_t rows, const double* shift)
       : n(static_cast<double>(rows)), products(0.0), errors(0.0) {
     const double* of[2] = {y, point};
-    const index_t even = rows - rows % sum_lanes;
     for (int k = 0; k < 2; ++k) {
-      const double* x = of[k];
-      const double from = shift[k];
-      double sum[sum_lanes] = {}, lows[sum_lanes], highs[sum_lanes];
-      for (index_t l = 0; l < sum_lanes; ++l) lows[l] = highs[l] = x[0];
-      for (index_t j = 0; j < even; j += sum_lanes) {
-        for (index_t l = 0; l < sum_lanes; ++l) sum[l] += x[j + l] - from;
-        // Loops of one statement, which compilers vectorise.
-        for (index_t l = 0; l < sum_lanes; ++l) lows[l] = x[j + l] < lows[l] ? x[j + l] : lows[l];
-        for (index_t l = 0; l < sum_lanes; ++l) highs[l] = x[j + l] > highs[l] ? x[j + l] : highs[l];
-      }
-      for (index_t j = even; j < rows; ++j) {
-        sum[j - even] += x[j] - from;
-        lows[0] = least(lows[0], x[j]);
-        highs[0] = greatest(highs[0], x[j]);
-      }
-      mean[k] = sum_of(sum) / n;
-      low[k] = lows[0];
-      high[k] = highs[0];
-      for (index_t l = 1; l < sum_lanes; ++l) {
-        low[k] = least(low[k], lows[l]);
-        high[k] = greatest(high[k], highs[l]);
-      }
+      mean[k] = sum_from(of[k], rows, shift[k]) / n;
+      range_of(of[k], rows, low[k], high[k]);
     }
     const double middle = mean[0], centre = mean[1], from = shift[0], of_point = shift[1];
-    double own[sum_lanes] = {}, other[sum_lanes] = {}, both[sum_lanes] = {}, gaps[sum_lanes] = {};
-    for (index_t j = 0; j < even; j += sum_lanes) {
-      double a[sum_lanes], b[sum_lanes], e[sum_lanes];
-      for (index_t l = 0; l < sum_lanes; ++l) a[l] = (y[j + l] - from) - middle;
-      for (index_t l = 0; l < sum_lanes; ++l) b[l] = (point[j + l] - of_point) - centre;
-      for (index_t l = 0; l < sum_lanes; ++l) e[l] = y[j + l] - point[j + l];
-      for (index_t l = 0; l < sum_lanes; ++l) own[l] += a[l] * a[l];
-      for (index_t l = 0; l < sum_lanes; ++l) other[l] += b[l] * b[l];
-      for (index_t l = 0; l < sum_lanes; ++l) both[l] += a[l] * b[l];
-      for (index_t l = 0; l < sum_lanes; ++l) gaps[l] += e[l] * e[l];
-    }
-    for (index_t j = even; j < rows; ++j) {
-      const double a = (y[j] - from) - middle, b = (point[j] - of_point) - centre, e = y[j] - point[j];
-      own[j - even] += a * a;
-      other[j - even] += b * b;
-      both[j - even] += a * b;
-      gaps[j - even] += e * e;
-    }
-    squares[0] = sum_of(own);
-    squares[1] = sum_of(other);
-    products = sum_of(both);
-    errors = sum_of(gaps);
+    double a[sum_rows], b[sum_rows], e[sum_rows];
+    for (index_t j = 0; j < rows; ++j) a[j] = (y[j] - from) - middle;
+    for (index_t j = 0; j < rows; ++j) b[j] = (point[j] - of_point) - centre;
+    for (index_t j = 0; j < rows; ++j) e[j] = y[j] - point[j];
+    squares[0] = sum_of_products(a, a, rows);
+    squares[1] = sum_of_products(b, b, rows);
+    products = sum_of_products(a, b, rows);
+    errors = sum_of_products(e, e, rows);
   }
 
   // As in Chan, Golub & LeVeque, "Algorithms for Computing the Sample Variance" (1983).

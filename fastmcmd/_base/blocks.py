@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from fastmcmd._base.threads import get_num_threads, one_of_many
+from fastmcmd._base.threads import as_one_of_many, get_num_threads, one_of_many
 
 __all__ = ["ahead", "over_rows", "row_blocks"]
 
@@ -23,9 +23,9 @@ def row_blocks(n: int, step: int, start: int = 0) -> list[slice]:
 def over_rows(work: Callable[[slice], object], n: int, step: int) -> list[Any]:
     """Return the results of ``work`` for each block of rows, in order of the rows.
 
-    Blocks run on threads, so ``work`` may write only to the rows of its block. The division into blocks
-    does not depend on the number of threads, and therefore neither do results that are summed in order.
-    Calls within ``work`` use a single thread.
+    Blocks run on threads, the calling one among them, so ``work`` may write only to the rows of its block.
+    The division into blocks does not depend on the number of threads, and therefore neither do results that
+    are summed in order. Calls within ``work`` use a single thread.
     """
     blocks = row_blocks(n, step)
     threads = 1 if len(blocks) <= 1 else min(get_num_threads(), len(blocks))
@@ -49,9 +49,11 @@ def over_rows(work: Callable[[slice], object], n: int, step: int) -> list[Any]:
                 errors[place] = error
                 waiting.clear()
 
-    with ThreadPoolExecutor(threads, "fastmcmd-block", initializer=one_of_many) as pool:
-        turns = [pool.submit(take_turns) for _ in range(threads)]
+    with ThreadPoolExecutor(threads - 1, "fastmcmd-block", initializer=one_of_many) as pool:
+        turns = [pool.submit(take_turns) for _ in range(threads - 1)]
         try:
+            with as_one_of_many():
+                take_turns()
             for turn in turns:
                 turn.result()
         except BaseException:  # Ctrl-C: blocks that have not begun are skipped

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic
 
 from fastmcmd._base import cgroups
 
-__all__ = ["get_num_threads", "one_of_many", "set_thread_count"]
+__all__ = ["as_one_of_many", "get_num_threads", "one_of_many", "set_thread_count"]
 
 _SECONDS = 0.1  # for which the default number is valid
 _last = -math.inf, 1  # the time at which it was read, and the number
@@ -29,6 +31,16 @@ _THREAD = _Thread()
 def one_of_many() -> None:
     """Mark the calling thread as one of several that share work, so that its calls use a single thread."""
     _THREAD.is_one_of_many = True
+
+
+@contextmanager
+def as_one_of_many() -> Iterator[None]:
+    """Mark the calling thread as one of several in a ``with`` block."""
+    before, _THREAD.is_one_of_many = _THREAD.is_one_of_many, True
+    try:
+        yield
+    finally:
+        _THREAD.is_one_of_many = before
 
 
 def get_num_threads() -> int:

@@ -160,7 +160,12 @@ def interval_score_from(
         )
 
     def score(at: Array, low: Array, high: Array, factor: float) -> Array:
-        return high - low + (np.maximum(low - at, 0) + np.maximum(at - high, 0)) * factor
+        width, outside, above = high - low, low - at, at - high
+        np.maximum(outside, 0, out=outside)
+        outside += np.maximum(above, 0, out=above)
+        outside *= factor
+        width += outside
+        return width
 
     scores = [
         by_rows(partial(score, factor=2 / (1 - level)), at, low[:, k], high[:, k])

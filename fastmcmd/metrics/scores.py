@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.annotations import HostArray, NanPolicy
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import check_choice, quote
 from fastmcmd.errors import RowError
@@ -16,6 +16,7 @@ from fastmcmd.metrics.ensembles import PAIRED, crps_from_pairs
 from fastmcmd.metrics.inputs import read
 from fastmcmd.metrics.member_weights import check_two_members
 from fastmcmd.metrics.metric import mean_of, metric
+from fastmcmd.predictive.adapters.convert import check_probabilities
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, UNBIASED, Draws
 from fastmcmd.predictive.numerics.spread import row_scale
@@ -32,6 +33,7 @@ __all__ = [
     "nll",
 ]
 
+_FLOATS = (np.float32, np.float64)
 _BLOCK = 1 << 18  # components of draws per block
 
 
@@ -151,6 +153,10 @@ def crps(
     >>> fm.crps([1.0], [[0.0, 2.0]]).tolist(), fm.crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
     ([0.5], [0.0])
     """
+    if nan_policy == "raise" and type(y) is type(prediction) is np.ndarray:
+        scores = _of_plain_draws(y, prediction, estimator)
+        if scores is not None:
+            return scores
     outcomes = read(y, prediction, None, nan_policy, on_device=True)
     if isinstance(estimator, str) and estimator in PAIRED:  # computed on the host
         outcomes = outcomes.on_host()
@@ -169,6 +175,22 @@ mean_crps = mean_of(
     0.418068
     """,
 )
+
+
+def _of_plain_draws(y: HostArray, draws: HostArray, estimator: str | None) -> Array | None:
+    """Return scores of arrays (n,) and (n, m), whose values are finite if the scores are.
+
+    None if something is unusual. Rows must then be read, and checked, by `read`.
+    """
+    estimator = "qd" if estimator is None else estimator
+    floats = y.dtype in _FLOATS and draws.dtype in _FLOATS
+    if not floats or y.ndim != 1 or draws.ndim != 2 or len(y) != len(draws) or not len(y):
+        return None
+    if draws.shape[1] < 2 or not isinstance(estimator, str) or estimator not in ESTIMATORS:
+        return None
+    check_probabilities(draws, y, "prediction")
+    scores = Draws.of_finite(draws).crps(y, estimator)
+    return scores if np.isfinite(scores).all() else None
 
 
 def _crps(y: Array, prediction: Predictive, estimator: str | None) -> Array:

@@ -260,6 +260,10 @@ class Predictive(Abstract):
         """
         return np.empty(0)
 
+    def mirrored(self) -> Predictive | None:
+        """Return the distributions of 1 - Y, accurate next to both ends of [0, 1]; None without."""
+        return None
+
     def kinks(self) -> Array:
         """Return numbers (n, k) at which densities have kinks or jumps, besides the ends of the support."""
         return np.empty((len(self), 0))

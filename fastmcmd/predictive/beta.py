@@ -96,6 +96,10 @@ class Beta(PearsonFamily):
         with np.errstate(over="ignore"):
             return np.exp(np.stack([self.log_prob(column) for column in values.T], axis=1))
 
+    def mirrored(self) -> Beta:
+        """Return the distributions of 1 - Y."""
+        return Beta(self.b, self.a)
+
     def _shapes(self) -> tuple[Array, ...]:
         return self.a, self.b
 
@@ -138,7 +142,13 @@ class Beta(PearsonFamily):
 
     def _log_prob(self, y: Array, a: Array, b: Array) -> Array:
         if y.min() > 0 and y.max() < 1 and np.maximum(a, b).max() < _FEW_DIGITS:
-            return (a - 1) * np.log(y) + (b - 1) * np.log1p(-y) - scipy.special.betaln(a, b)
+            usual: Array = np.log(y)
+            usual *= a - 1
+            other = np.log1p(-y)
+            other *= b - 1
+            usual += other
+            usual -= scipy.special.betaln(a, b)
+            return usual
         inside = (y > 0) & (y < 1)
         x = np.where(inside, y, 0.5)
         density = _log_power(x, a, b) - np.log(x) - np.log1p(-x)

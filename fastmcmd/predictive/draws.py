@@ -22,7 +22,7 @@ ESTIMATORS = ("qd", "nrg", "pwm", "fair")
 UNBIASED = ("pwm", "fair")
 _SEARCH_FROM = 256  # draws per row from which binary search reads less memory than a full pass
 _COARSE = 2.0**64  # scale by which draws are divided if their sums overflow
-_BLOCK = 1 << 15  # draws per block: the block and its sorted copy stay in a core's cache
+_BLOCK = 1 << 19  # bytes of draws per block: its sorted copy stays in a core's cache
 
 
 class Draws(Predictive):
@@ -346,7 +346,7 @@ def refuse_density() -> NoReturn:
 
 def _step(draws: HostArray) -> int:
     """Return the number of rows per block."""
-    return max(1, _BLOCK // draws[0].size)
+    return max(1, _BLOCK // draws[0].nbytes)
 
 
 def _lines(rows: slice, columns: int) -> slice:

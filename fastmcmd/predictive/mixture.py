@@ -21,11 +21,7 @@ from fastmcmd.predictive.count_base import WholeNumbers
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
-from fastmcmd.predictive.numerics.density_panels import (
-    has_panels,
-    has_shared_levels,
-    panel_scores,
-)
+from fastmcmd.predictive.numerics.density_panels import has_panels, has_shared_levels
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.marching import FEW
@@ -37,6 +33,7 @@ from fastmcmd.predictive.numerics.mixture_quantiles import (
 )
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 from fastmcmd.predictive.numerics.step_quantiles import step_scores
+from fastmcmd.predictive.numerics.unit_halves import panel_scores
 
 __all__ = ["Mixture"]
 
@@ -142,6 +139,12 @@ class Mixture(Predictive):
                 value = np.where(weight > 0, value, 0.0)
             total = total + weight * value
         return np.asarray(total)
+
+    def mirrored(self) -> Mixture | None:
+        """Return the distributions of 1 - Y if all components have them."""
+        complements = [component.mirrored() for component in self.components]
+        parts = [part for part in complements if part is not None]
+        return Mixture(parts, self.weights) if len(parts) == len(complements) else None
 
     def parts(self) -> Any:
         """Return pairs of the weights (n,) of a component and that component."""

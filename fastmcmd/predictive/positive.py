@@ -346,7 +346,12 @@ class Gamma(PearsonFamily):
             and x.max() < _MOST_USUAL
             and _LEAST_USUAL < a.min() <= a.max() < _FEW_DIGITS
         ):
-            return (a - 1) * np.log(x) - x - scipy.special.gammaln(a) + np.log(rate)
+            density: Array = np.log(x)
+            density *= a - 1
+            density -= x
+            density -= scipy.special.gammaln(a)
+            density += np.log(rate)
+            return density
         at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
         density = np.where(x > 0, log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
         tiny = (y > 0) & (x < _UNDERFLOWS)

@@ -11,6 +11,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd import _core, metrics
+from fastmcmd.metrics import quantile_scores
 
 POINTS = ("mae", "rmse", "bias", "r2", "pearson")
 
@@ -132,3 +133,35 @@ def test_nothing_is_compiled_at_first_use():
     import textwrap
 
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("estimator", [None, "qd", "fair"])
+def test_crps_of_plain_draws_is_that_of_the_general_path(rng, dtype, estimator):
+    y, draws = rng.normal(size=700).astype(dtype), rng.normal(size=(700, 33)).astype(dtype)
+    actual = metrics.crps(y, draws, estimator=estimator)
+    general = metrics.crps(y.tolist(), fm.Draws(draws), estimator=estimator)
+    np.testing.assert_array_equal(actual, general)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_draws_that_are_not_finite_are_named(rng, bad):
+    y, draws = rng.normal(size=700), rng.normal(size=(700, 33))
+    with pytest.raises(ValueError, match="y holds"):
+        metrics.crps(np.where(np.arange(700) == 500, bad, y), draws)
+    draws[500, 7] = bad
+    with pytest.raises(ValueError, match="prediction holds"):
+        metrics.crps(y, draws)
+
+
+def test_class_probabilities_are_not_read_as_plain_draws(rng):
+    with pytest.raises(ValueError, match="probabilities"):
+        metrics.crps(rng.integers(0, 4, 700).astype(float), rng.dirichlet(np.ones(4), 700))
+
+
+def test_few_knots_are_those_of_a_search(rng):
+    values = np.concatenate([rng.normal(size=100), [np.inf, -np.inf, 0.5, -1.0]])
+    for count in (1, 2, 4, 5):
+        knots = np.sort(np.append(rng.normal(size=count - 1), 0.5))
+        pieces = quantile_scores._pieces(knots, values)
+        np.testing.assert_array_equal(pieces, np.searchsorted(knots, values))

@@ -33,6 +33,8 @@ __all__ = [
     "panel_moments",
     "panel_quantiles",
     "panel_scores",
+    "safe_scores",
+    "scores_up_to",
 ]
 
 _NODES = 20  # a panel then spans about one standard deviation of a Gaussian
@@ -171,8 +173,10 @@ class DensityPanels:
                     inner = np.minimum(most_error, _FOR_QUANTILES * tail)
                     most_error = np.where(tail >= least, inner, most_error)
                 poor = ~(error <= most_error)
-                # Halving does not help against rounding of densities, nor against poles.
-                rough = poor & ~(error < error_before / _GAIN) & (turn > 1)
+                # Halving does not help against rounding of densities, nor against poles, except where it is
+                # one of ratios.
+                closes_in = ~(error <= _NOISE * most_error) & _is_apart(left, right)
+                rough = poor & ~(error < error_before / _GAIN) & (turn > 1) & ~closes_in
                 rough |= poor & (~np.isfinite(error) | (turn == _MOST_HALVINGS))
                 resolved[row[rough & ~(error <= _NOISE * most_error)]] = False
                 open_ = poor & ~rough & resolved[row]
@@ -324,10 +328,15 @@ def _smaller_tail(mass: Array, row: NDArray[np.intp], below: Array, above: Array
 def _middle(left: Array, right: Array) -> Array:
     """Return the points at which panels are cut: geometric means of ends that are far apart."""
     near, far = np.minimum(np.abs(left), np.abs(right)), np.maximum(np.abs(left), np.abs(right))
-    apart = (left * right > 0) & (far > _APART * near)
     with np.errstate(all="ignore"):
         between = np.sign(right) * np.sqrt(near) * np.sqrt(far)
-    return np.where(apart, between, left + (right - left) / 2)
+    return np.where(_is_apart(left, right), between, left + (right - left) / 2)
+
+
+def _is_apart(left: Array, right: Array) -> NDArray[np.bool_]:
+    """Tell which panels have ends so far apart that they are cut at their geometric mean."""
+    near, far = np.minimum(np.abs(left), np.abs(right)), np.maximum(np.abs(left), np.abs(right))
+    return np.asarray((np.sign(left) * np.sign(right) > 0) & (far > _APART * near))
 
 
 def has_panels(component: Predictive) -> bool:
@@ -366,7 +375,10 @@ def _ends_of(edges: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def panel_quantiles(
-    prediction: Predictive, components: Sequence[Predictive], levels: Array
+    prediction: Predictive,
+    components: Sequence[Predictive],
+    levels: Array,
+    end: float = np.inf,
 ) -> Array:
     """Return quantiles (n, j) at levels (n, j) or (1, j) that rise in (0, 1); NaN where they are unsafe.
 
@@ -378,6 +390,8 @@ def panel_quantiles(
         Distributions between whose quantiles those of ``prediction`` lie.
     levels : ndarray (n, j) or (1, j)
         Levels.
+    end : float, optional
+        Number beyond which quantiles are NaN: there are no panels.
     """
     least = min(float(levels.min()), 1 - float(levels.max())) / 2
     if not least > 0:
@@ -385,6 +399,7 @@ def panel_quantiles(
     edges, first, last = _edges_of(components, least)
     low, high = _ends_of(edges)
     first, last = np.clip(low, first, last), np.clip(high, first, last)
+    first, last = np.minimum(first, end), np.minimum(last, end)
     ends = joined(edges, prediction.kinks(), first, last)
     return _integrated(prediction, ends, _FOR_QUANTILES, levels=levels)[1]
 
@@ -421,6 +436,26 @@ def panel_scores(
     quantiles : ndarray (n, j)
         Without levels, j is 0.
     """
+    scores, quantiles, outside = scores_up_to(prediction, components, y, levels)
+    return safe_scores(scores, outside), quantiles
+
+
+def safe_scores(scores: Array, outside: Array) -> Array:
+    """Return scores (n, k); NaN where integrals (n,) beyond the panels may matter."""
+    return np.where(outside[:, None] <= _TAIL_ENOUGH * scores, scores, np.nan)
+
+
+def scores_up_to(
+    prediction: Predictive,
+    components: Sequence[Predictive],
+    y: Array,
+    levels: Array | None = None,
+    end: float = np.inf,
+) -> tuple[Array, Array, Array]:
+    """Return parts of scores below ``end``, quantiles, and bounds (n,) of integrals beyond the panels.
+
+    Quantiles beyond ``end`` are NaN. See `panel_scores` for the arguments.
+    """
     edges, first, last = _edges_of(components, _TAIL_LEVEL)
     low, high = _ends_of(edges)
     spread = np.min([_middle_half(part_edges) for part_edges in edges], axis=0)
@@ -435,14 +470,15 @@ def panel_scores(
         # Tails of regular variation: their integrals beyond the panels are a few times these.
         outside = 10 * TAIL_MASS**2 * reach + _TAIL_LEVEL**2 * (first - low + high - last)
     nearest = np.clip(y, first[:, None], last[:, None])
+    beyond = np.maximum(nearest - y, y - nearest if end == np.inf else 0.0)
+    first, last = np.minimum(first, end), np.minimum(last, end)
     ends = joined(edges, np.concatenate([prediction.kinks(), nearest], axis=1), first, last)
     least = np.inf if levels is None else min(float(levels.min()), 1 - float(levels.max()))
     scores, quantiles, _ = _integrated(
         prediction, ends, _FOR_SCORES, levels=levels, y=nearest, spread=spread, least=least
     )
-    scores = scores + np.abs(y - nearest)
-    scores = np.where(outside[:, None] <= _TAIL_ENOUGH * scores, scores, np.nan)
-    return scores, np.empty((len(y), 0)) if levels is None else quantiles
+    scores += beyond
+    return scores, np.empty((len(y), 0)) if levels is None else quantiles, outside
 
 
 def has_shared_levels(levels: Array) -> bool:

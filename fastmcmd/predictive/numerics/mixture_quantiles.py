@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd.kernels.base import EPS
 from fastmcmd.predictive.numerics import gaussian_mixture
-from fastmcmd.predictive.numerics.density_panels import panel_quantiles
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
+from fastmcmd.predictive.numerics.unit_halves import panel_quantiles
 
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
@@ -173,6 +173,7 @@ def _leave_flat(prediction: Predictive, level: Array, low: Array, out: Array, up
         out[rows] = np.where(flat[rows], lower, out[rows])
 
 
+_MANY = 0.5  # share of the quantiles of a row from which all its levels are searched together
 _UPPER = 0.999  # level from which complements are compared, because rounding of the cdf matters
 
 
@@ -189,7 +190,9 @@ def completed(mixture: Mixture, levels: Array, out: Array) -> Array:
     missing = np.isnan(out)
     if not missing.any():
         return out
-    if out.ndim == 2 and not mixture.all_gaussian:
+    rows = np.flatnonzero(missing.any(axis=1)) if out.ndim == 2 else np.empty(0)
+    few = out.ndim == 2 and np.count_nonzero(missing) < _MANY * len(rows) * len(levels)
+    if few and not mixture.all_gaussian:
         for column in np.flatnonzero(missing.any(axis=0)):
             rows = np.flatnonzero(missing[:, column])
             part = between_components(mixture.take(rows), levels[column : column + 1])

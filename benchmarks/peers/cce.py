@@ -1,0 +1,192 @@
+"""The CCE against exact and approximate solvers: ``python -m benchmarks.peers.cce [n ...]``.
+
+d = 8, one draw, RBF kernels, ``lam = 0.1``, values at all inputs. Peers receive the features of the output
+kernel and compute the coefficients of the kernel matrix and the norms of its products. They are charged
+neither for the features nor for a certificate; ours includes both. Errors are the largest at 2,000 inputs,
+against our result in float64 with a far smaller tolerance. Ours is measured in turns with each peer: with
+defaults, with the peer's own error as its tolerance, and for Nystroem with as many landmarks.
+``CCE_PEERS=torch,KeOps`` selects peers.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+import warnings
+
+import numpy as np
+
+import fastmcmd as fm
+from benchmarks.benchmarks.problems import smooth
+from fastmcmd.backends import get_backend
+from fastmcmd.embedding.features import output_features
+
+D, LAM, POINTS = 8, 0.1, 2_000
+GAMMA = 1 / (2 * D)
+PAUSE = 0.05  # seconds in which BLAS threads stop to spin
+DIRECT, KEOPS = 20_000, 100_000  # rows up to which a peer is measured
+LONG = 5.0  # seconds from which a peer is called only once
+LANDMARKS = (100, 200, 400, 800, 1600)
+
+
+def norms(values):
+    """Return the lengths of rows."""
+    return np.linalg.norm(values, axis=1)
+
+
+def torch_direct(x, p):
+    """Return values from a Cholesky factor in float32."""
+    import torch
+
+    x, p = torch.from_numpy(x), torch.from_numpy(p)
+    kernel = torch.cdist(x, x).square_().mul_(-GAMMA).exp_()
+    shifted = kernel.clone()
+    shifted.diagonal().add_(len(x) * LAM)
+    factor = torch.linalg.cholesky(shifted)
+    return norms((kernel @ torch.cholesky_solve(p, factor)).numpy())
+
+
+def kernel_ridge(x, p):
+    """Return values from scikit-learn's KernelRidge, in float64."""
+    from sklearn.kernel_ridge import KernelRidge
+
+    model = KernelRidge(alpha=len(x) * LAM, kernel="rbf", gamma=GAMMA)
+    return norms(model.fit(x, p).predict(x))
+
+
+def gpytorch_cg(x, p):
+    """Return values from GPyTorch's CG."""
+    import gpytorch
+    import linear_operator
+    import torch
+
+    x, p = torch.from_numpy(x), torch.from_numpy(p)
+    kernel = gpytorch.kernels.RBFKernel()
+    kernel.lengthscale = (2 * GAMMA) ** -0.5
+    settings = linear_operator.settings
+    with torch.no_grad(), settings.cg_tolerance(1e-3), settings.max_cholesky_size(0):
+        matrix = kernel(x).evaluate_kernel()
+        solution = matrix.add_diagonal(torch.tensor(len(x) * LAM)).solve(p)
+        return norms((matrix @ solution).numpy())
+
+
+def keops_cg(x, p):
+    """Return values from KeOps' CG, whose kernel matrix is never stored."""
+    from pykeops.numpy import LazyTensor
+
+    kernel = (-((LazyTensor(x[:, None, :]) - LazyTensor(x[None, :, :])) ** 2).sum(-1) * GAMMA).exp()
+    solution = kernel.solve(p, alpha=len(x) * LAM, eps=1e-5 * np.sqrt(np.mean(p * p)))
+    return norms(kernel @ np.ascontiguousarray(solution))
+
+
+def nystroem(count):
+    """Return a function that returns values from scikit-learn's Nystroem and normal equations."""
+
+    def values(x, p):
+        from sklearn.kernel_approximation import Nystroem
+
+        maker = Nystroem(kernel="rbf", gamma=GAMMA, n_components=count, random_state=0)
+        features = maker.fit_transform(x)
+        gram = (features.T @ features).astype(np.float64)
+        gram[np.diag_indices_from(gram)] += len(x) * LAM
+        weights = np.linalg.solve(gram, (features.T @ p).astype(np.float64))
+        return norms(features @ weights.astype(features.dtype))
+
+    return values
+
+
+def peers(n):
+    """Return functions, and whether they take float64, by name."""
+    functions = {}
+    if n <= DIRECT:
+        functions["torch, Cholesky float32"] = torch_direct, np.float32
+        functions["scikit-learn KernelRidge"] = kernel_ridge, np.float64
+        functions["GPyTorch CG"] = gpytorch_cg, np.float32
+    if n <= KEOPS:
+        functions["KeOps CG"] = keops_cg, np.float32
+    for count in LANDMARKS:
+        functions[f"Nystroem {count}"] = nystroem(count), np.float32
+        if count >= 400:
+            functions[f"Nystroem {count}, float64"] = nystroem(count), np.float64
+    selection = os.environ.get("CCE_PEERS", "").split(",")
+    return {name: one for name, one in functions.items() if any(part in name for part in selection)}
+
+
+def table(n):
+    """Print the rows of one size."""
+    x, y, draws = smooth(n, D)
+    kernel, gamma = fm.RBF(GAMMA), 1 / (2 * np.var(y, ddof=1))
+    y_kernel = fm.RBF(gamma)
+    backend = get_backend("cpu", y_kernel)
+    pooled = np.concatenate([y, draws])[:, None]
+    features, *_ = output_features(y_kernel, backend, pooled, 5e-15, 256)
+    p = features.transform(y[:, None]) - features.transform(draws[:, None])
+    points = np.random.default_rng(1).choice(n, min(POINTS, n), replace=False)
+
+    def ours(**options):
+        return fm.cce(x, y, draws, x_kernel=kernel, y_kernel=y_kernel, lam=LAM, **options)
+
+    exact = {"tol": 1e-8, "dtype": np.float64} if n <= DIRECT else {"tol": 2e-8}
+    true = ours(at=x[points], solver="cg", **exact).values
+
+    def measure(name, function, precision, count):
+        inputs = np.asarray(x, dtype=precision), np.asarray(p, dtype=precision)
+        start = time.perf_counter()
+        first = function(*inputs)  # also compiles
+        patience = time.perf_counter() - start
+        error = float(np.abs(first[points] - true).max())
+        calls = {
+            "peer": lambda: function(*inputs),
+            "ours": ours,
+            "ours at its error": lambda: ours(tol=max(error, 1e-8)),
+        }
+        if count:
+            same = {"solver": "lowrank", "rank": count, "certificate": "sampled"}
+            calls["ours with its landmarks"] = lambda: ours(**same)
+        seconds = {name: [] for name in calls}
+        bounds = {}
+        if patience > LONG:  # the first call counts
+            seconds["peer"].append(patience)
+            del calls["peer"]
+        for _ in range(5 if patience < 2 else 3 if patience < 5 else 1):
+            for kind, call in calls.items():
+                time.sleep(PAUSE)
+                start = time.perf_counter()
+                result = call()
+                seconds[kind].append(time.perf_counter() - start)
+                if kind != "peer":
+                    bounds[kind] = result
+        text = "  ".join(
+            f"{kind} {min(values):.3f} {statistics.median(values):.3f}"
+            for kind, values in seconds.items()
+        )
+        theirs = min(seconds["peer"])
+        least = {kind: min(values) for kind, values in seconds.items()}
+        errors = [float(np.abs(result.values[points] - true).max()) for result in bounds.values()]
+        print(
+            f"n={n} {name:26s} error {error:.1e}, ours {', '.join(f'{one:.1e}' for one in errors)}; "
+            f"s (least, median): {text}; ratios "
+            f"{', '.join(f'{least[kind] / theirs:.2f}' for kind in bounds)}; "
+            f"{', '.join(result.info.solver for result in bounds.values())}",
+            flush=True,
+        )
+
+    for name, (function, precision) in peers(n).items():
+        try:
+            count = int(name.split(",")[0].split()[1]) if name.startswith("Nystroem") else 0
+            measure(name, function, precision, count)
+        except (ImportError, MemoryError, RuntimeError) as failed:
+            print(f"n={n} {name:26s} {type(failed).__name__}: {str(failed)[:200]}", flush=True)
+
+
+def main():
+    """Print all rows."""
+    warnings.simplefilter("ignore")
+    for n in [int(word) for word in sys.argv[1:]] or [5_000, 20_000, 100_000]:
+        table(n)
+
+
+if __name__ == "__main__":
+    main()
