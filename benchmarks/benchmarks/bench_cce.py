@@ -299,8 +299,9 @@ class Small:
     def setup(self, prediction, kernels):
         self.x, self.y, p = smooth(50, 2, dtype=np.float64)
         self.prediction = p if prediction == "draw" else fm.Gaussian(p, 0.35)
-        given = {"x_kernel": fm.RBF(0.25), "y_kernel": fm.RBF(0.5), "lam": 0.1}
-        self.options = given if kernels == "given" else {}
+        self.options = {}
+        if kernels == "given":
+            self.options = {"x_kernel": fm.RBF(0.25), "y_kernel": fm.RBF(0.5), "lam": 0.1}
 
     def time_cce(self, prediction, kernels):
         fm.cce(self.x, self.y, self.prediction, **self.options)
