@@ -134,6 +134,10 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "count_masses", loops.count_masses);
   def(m, "accept_pivots", loops.accept_pivots);
   def(m, "roots_of_forms", loops.roots_of_forms);
+  def(m, "chebyshev_moments", loops.chebyshev_moments);
+  def(m, "add_quadratic_forms", loops.add_quadratic_forms);
+  def(m, "smooth_panels", loops.smooth_panels);
+  def(m, "project_bumps", loops.project_bumps);
 }
 
 }  // namespace fastmcmd

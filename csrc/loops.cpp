@@ -1,6 +1,7 @@
 // Loops over rows, compiled once per instruction set like kernels.cpp and under its rule: nothing here may
 // instantiate an inline function that another object could share. Products and sums are not contracted, so
 // results do not depend on the instruction set.
+#include "loops/bumps.h"
 #include "loops/classes.h"
 #include "loops/corrections.h"
 #include "loops/counts.h"
@@ -13,6 +14,7 @@
 #include "loops/isotonic.h"
 #include "loops/metrics.h"
 #include "loops/mixtures.h"
+#include "loops/nodes.h"
 #include "loops/outcomes.h"
 #include "loops/panels.h"
 #include "loops/pearson.h"
@@ -42,6 +44,7 @@ const loop_table loops = {
     mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
     correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
     step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, roots_of_forms,
+    chebyshev_moments, add_quadratic_forms, smooth_panels, project_bumps,
 };
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

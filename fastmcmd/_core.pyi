@@ -873,6 +873,69 @@ def roots_of_forms(
     A form may be off by ``unit |c|_1^2``, plus ``tiny`` unless c is 0.
     """
 
+def chebyshev_moments(
+    place: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    values: _F64,
+    weights: _F64,
+    number: _F64,
+    length: float,
+    most: _F64,
+    moments: _F64,
+    residual: _F64,
+) -> None:
+    """Add the Chebyshev moments of weighted nodes (n, L) on panels to moments (n, p, k).
+
+    The panel of a node is ``slot[place]``; a node with a negative panel is skipped. ``number`` (p,) are the
+    lower ends of the panels, in units of ``length``. ``most`` (p, c) are bounds on cells of the panels;
+    their sums, weighted by the sizes of the weights, are added to residual (n,).
+    """
+
+def add_quadratic_forms(
+    y: _F64,
+    c: _F64,
+    rate: float,
+    polynomial: _F64,
+    before: _F64,
+    inside: _F64,
+    partial: _F64,
+    weight: _F64,
+    choose: _F64,
+    out: _F64,
+) -> None:
+    """Add ``c_j' K c_j`` to out (q,), with ``k = p(s) exp(-s)``, ``s = rate |y - z|``, y (n,) ascending.
+
+    ``polynomial`` (d,) are the coefficients of p. ``before`` and ``inside`` (d, q), ``partial`` (q,),
+    ``weight`` (d,) and ``choose`` (d, d) are scratch, all zero.
+    """
+
+def smooth_panels(
+    low: _F64,
+    high: _F64,
+    series: _F64,
+    weights: _F64,
+    places: _F64,
+    to_series: _F64,
+    rate: float,
+    t: _F64,
+    z: _F64,
+    w: _F64,
+    hermite: _F64,
+    out: _F64,
+) -> None:
+    """Add the integrals of densities on panels under bumps around t (q,), ascending, to out (n, q).
+
+    Densities are Legendre series (n, p, k) between low and high (n, p), with masses ``weights`` (n, p, k)
+    at the nodes ``places`` (k,). Rules are those of `project_bumps`, and ``hermite`` (2, h) is one of
+    Gauss-Hermite.
+    """
+
+def project_bumps(y: _F64, low: _F64, high: _F64, rate: float, z: _F64, w: _F64, out: _F64) -> None:
+    """Write the Legendre coefficients (n, p, k) of bumps around y (n,) on panels between low and high (p,).
+
+    ``z`` and ``w`` (3, 40) are the nodes and weights of Gauss-Legendre rules with 16, 24 and 40 nodes.
+    """
+
 def isa() -> str:
     """Name of the instruction set in use."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -166,34 +165,6 @@ def run(code, *options, env=None, timeout=120, cwd=None):
         [sys.executable, *options, "-c", textwrap.dedent(code)],
         capture_output=True, text=True, timeout=timeout, env=env, cwd=cwd,
     )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_no_place_for_a_cache_of_compiled_loops(tmp_path):
-    """In a read-only installation without a home folder, Numba could not decorate, so imports failed."""
-    cache_folder = tmp_path / "fastmcmd"
-    shutil.copytree(
-        Path(fastmcmd.__file__).parent, cache_folder, ignore=shutil.ignore_patterns("__pycache__")
-    )
-    for folder in [cache_folder, *(path for path in cache_folder.rglob("*") if path.is_dir())]:
-        (folder / "__pycache__").write_text("a file: no folder can be made here, not even by root")
-    nowhere = "/dev/null/nowhere"
-    env = {
-        **os.environ, "PYTHONPATH": str(tmp_path), "HOME": nowhere, "XDG_CACHE_HOME": nowhere,
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
-    env.pop("NUMBA_CACHE_DIR", None)
-    code = f"""
-        import fastmcmd as fm
-        import fastmcmd.embedding.line_loops
-        assert fm.__file__.startswith({str(cache_folder)!r}), fm.__file__
-        print(fm.classification.ece([0, 1], [0.25, 0.75]))
-        from fastmcmd.embedding import loops
-        assert type(loops.chebyshev_moments._cache).__name__ == "NullCache"
-    """
-    process = run(code, env=env, cwd=tmp_path)
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.split() == ["0.25"]
 
 
 @pytest.mark.slow

@@ -261,6 +261,52 @@ class Choice:
         return best.pop("auto") / min(best.values())
 
 
+class Families:
+    """Predictions without a closed form: embeddings by quadrature, default kernels."""
+
+    params = ["student t", "uniform", "truncated", "log-normal", "beta", "gamma", "Cauchy, n=600"]
+    param_names = ("family",)
+    timeout = 600
+    number = 1
+    repeat = 2
+
+    def setup(self, family):
+        rng = np.random.default_rng(0)
+        n = 600 if "600" in family else 10_050
+        self.x = rng.normal(size=(n, 2))
+        m = np.sin(self.x[:, 0])
+        self.prediction = {
+            "student t": lambda: fm.StudentT(5.0, m, 0.3),
+            "uniform": lambda: fm.Uniform(m - 0.5, m + 0.5),
+            "truncated": lambda: fm.Truncated(fm.Gaussian(m, 0.3), -1.0, 1.5),
+            "log-normal": lambda: fm.LogNormal(m, 0.3),
+            "beta": lambda: fm.Beta(2 + m, 2.0),
+            "gamma": lambda: fm.Gamma(2 + m, 1.0),
+            "Cauchy, n=600": lambda: fm.StudentT(1.0, m, 0.3),
+        }[family]()
+        self.y = self.prediction.sample(1, 0)[:, 0]
+
+    def time_cce(self, family):
+        fm.cce(self.x, self.y, self.prediction)
+
+
+class Small:
+    """n = 50: what a call costs beyond its arithmetic."""
+
+    params = (["draw", "Gaussian"], ["given", "default"])
+    param_names = ("prediction", "kernels")
+
+    def setup(self, prediction, kernels):
+        self.x, self.y, p = smooth(50, 2, dtype=np.float64)
+        self.prediction = p if prediction == "draw" else fm.Gaussian(p, 0.35)
+        self.options = {}
+        if kernels == "given":
+            self.options = {"x_kernel": fm.RBF(0.25), "y_kernel": fm.RBF(0.5), "lam": 0.1}
+
+    def time_cce(self, prediction, kernels):
+        fm.cce(self.x, self.y, self.prediction, **self.options)
+
+
 class Growth:
     """RBF, d = 64, within 8 GB: the exponent of n."""
 

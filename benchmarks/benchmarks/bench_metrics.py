@@ -151,16 +151,18 @@ class Bootstrap:
     """Intervals of all measures from samples of rows that share passes."""
 
     timeout = 300
-    n, n_boot = 100_000, 100
+    n = 100_000
+    params = [100, 1000]
+    param_names = ["n_boot"]
 
-    def setup(self):
+    def setup(self, n_boot):
         rng = np.random.default_rng(0)
         self.y = rng.normal(size=self.n)
         self.prediction = fm.Gaussian(np.zeros(self.n), rng.lognormal(0, 0.3, self.n))
         fm.evaluate(self.y[:100], (np.zeros(100), 1.0), n_boot=2)
 
-    def time_evaluate(self):
-        fm.evaluate(self.y, self.prediction, n_boot=self.n_boot)
+    def time_evaluate(self, n_boot):
+        fm.evaluate(self.y, self.prediction, n_boot=n_boot)
 
 
 class Families:
@@ -245,7 +247,9 @@ class FirstCall:
     """CPU seconds of a first call in a new process with an empty cache of compiled functions."""
 
     unit = "s"
-    params = [["classification", "poisson", "double poisson", "student t", "draws"]]
+    params = [
+        ["classification", "poisson", "double poisson", "student t", "draws", "cce student t"]
+    ]
     param_names = ["case"]
     calls = {
         "classification": "fm.classification.evaluate(k % 4, rng.dirichlet(np.ones(4), 200))",
@@ -253,6 +257,7 @@ class FirstCall:
         "double poisson": "fm.evaluate(k, fm.DoublePoisson(np.full(200, 4.0), 2.0))",
         "student t": "fm.evaluate(y, fm.StudentT(np.linspace(3, 9, 200), np.zeros(200), 1.0))",
         "draws": "fm.evaluate(y, fm.Draws(rng.normal(size=(200, 30))))",
+        "cce student t": "fm.cce(rng.normal(size=(200, 2)), y, fm.StudentT(4.0, np.zeros(200), 1.0))",
     }
 
     def track_first_call(self, case):

@@ -112,6 +112,16 @@ struct loop_table {
                            vec<int64_t> draws);
   void (*roots_of_forms)(ins coefficients, in forms, double unit, double tiny, out roots,
                          out errors);
+  void (*chebyshev_moments)(mat<const int64_t> place, vec<const int64_t> slot, ins z, ins weights,
+                            in number, double length, ins most, cube<double> moments,
+                            out residual);
+  void (*add_quadratic_forms)(in y, ins c, double rate, in polynomial, outs before, outs inside,
+                              out partial, out weight, outs choose, out forms);
+  void (*smooth_panels)(ins low, ins high, cube<const double> series, cube<const double> weights,
+                        in places, ins to_series, double rate, in t, ins z, ins w, ins hermite,
+                        outs values);
+  void (*project_bumps)(in y, in low, in high, double rate, ins z, ins w,
+                        cube<double> coefficients);
 };
 
 }  // namespace fastmcmd

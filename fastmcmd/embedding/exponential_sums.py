@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.backends.cpu import core
 from fastmcmd.kernels import Constant, Delta, Kernel, Laplacian, Matern, Product, Sum
 
 __all__ = ["ExponentialSum", "split_delta"]
@@ -61,15 +62,13 @@ class ExponentialSum:
         if constants:
             out += constants * c.sum(axis=0) ** 2
         if any(rate for rate, _ in self.terms):
-            from fastmcmd.embedding.loops import add_quadratic_forms
-
             order = np.argsort(y[:, 0], kind="stable")
             if (np.diff(order) != 1).any():
                 y, c = y[order], c[order]
             line, c = np.ascontiguousarray(y[:, 0]), np.ascontiguousarray(c)
             for rate, coefficients in self.terms:
                 if rate:
-                    add_quadratic_forms(line, c, rate, np.array(coefficients), out)
+                    _add_quadratic_forms(line, c, rate, np.array(coefficients), out)
         return np.asarray(out)
 
     @staticmethod
@@ -140,3 +139,13 @@ def split_delta(kernel: Kernel) -> tuple[Kernel | None, bool]:
                 return kernel, False
             return (None if one is None or other is None else Product(one, other)), True
     return kernel, False
+
+
+def _add_quadratic_forms(y: Array, c: Array, rate: float, polynomial: Array, out: Array) -> None:
+    """Add ``c_j' K c_j`` to ``out[j]`` for ``k = p(s) exp(-s)`` with ``s = rate |y - z|``, y ascending."""
+    degree, columns = len(polynomial), c.shape[1]
+    states = np.zeros((2, degree, columns))
+    choose = np.zeros((degree, degree))
+    core().add_quadratic_forms(
+        y, c, rate, polynomial, *states, np.zeros(columns), np.zeros(degree), choose, out
+    )

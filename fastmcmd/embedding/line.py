@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
-from fastmcmd.embedding.densities import REACH, TO_SERIES, PanelDensities, has_panels, parts_of
+from fastmcmd.embedding.bumps import project, smooth
+from fastmcmd.embedding.densities import REACH, PanelDensities, has_panels, parts_of
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
@@ -98,16 +99,13 @@ class LineFeatures:
 
     def transform(self, y: HostArray) -> Array:
         """Return p(y) (n, r) for outputs (n, 1): projections of bumps."""
-        from fastmcmd.embedding.line_loops import project
-
         constant, parts = _checked_features(_bumps(self.kernel))
         numbers = np.ascontiguousarray(y[:, 0], dtype=np.float64)
         out = np.empty((len(y), self.rank))
         for rows in self._blocks(len(y)):
             all_features = [np.full((len(numbers[rows]), 1), np.sqrt(constant))]
             for (weight, gamma), (low, high) in zip(parts, self.panels, strict=True):
-                features = np.zeros((len(numbers[rows]), len(low), _TERMS))
-                project(numbers[rows], low, high, float(np.sqrt(2 * gamma)), features)
+                features = project(numbers[rows], low, high, float(np.sqrt(2 * gamma)), _TERMS)
                 features *= np.sqrt(weight) * _unit(gamma)
                 all_features.append(features.reshape(len(features), -1))
             out[rows] = np.concatenate(all_features, axis=1)[:, self.selected]
@@ -303,18 +301,12 @@ def _unit(gamma: float) -> float:
 
 def _coefficients(mixture: Mixture, gamma: float, low: Array, high: Array) -> Array:
     """Return the features (n, p, l) of smoothed densities on panels."""
-    from fastmcmd.embedding.line_loops import smooth
-
     n, length = len(mixture[0][0]), high - low
     t = (low[:, None] + length[:, None] * (_PLACES + 1) / 2).ravel()
     out = np.zeros((n, len(t)))
     places = gauss_legendre(mixture[0][1].series.shape[2])[0]
     for share, d in mixture:
-        values = np.zeros_like(out)
-        smooth(
-            d.low, d.high, d.series, d.weights, places, TO_SERIES, float(np.sqrt(2 * gamma)), t, values
-        )  # fmt: skip
-        out += share[:, None] * values
+        out += share[:, None] * smooth(d, places, float(np.sqrt(2 * gamma)), t)
     features = out.reshape(n, len(low), _TERMS) @ _TO_FEATURES
     return np.asarray(features * np.sqrt(length)[:, None] * _unit(gamma))
 

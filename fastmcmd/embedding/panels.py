@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import over_rows
+from fastmcmd.backends.cpu import core
 from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.kernels.distance import local_reach, variation_length
 
 __all__ = ["PanelSums"]
@@ -21,14 +24,15 @@ Index = NDArray[np.intp]
 
 _TERMS = 22  # terms of a series: exact to 1e-13 for an RBF kernel on panels of 2 / sqrt(gamma)
 _CHECKS = np.array([-0.983, -0.61, 0.04, 0.57, 0.991])  # places where a series is checked
-# Largest acceptable error of a series, relative to the largest feature: rounding of features themselves is
-# 1e-9 and more, in directions that count little.
-_EXACT = 2e-8
+# Largest acceptable error of a series, relative to the largest feature, or in units of the rounding of the
+# features themselves, which is in directions that count little: no series is more exact than these.
+_EXACT, _ROUNDINGS = 2e-8, 8
 _TRIALS, _TRIAL_PANELS = 3, 16  # lengths of panels, each half the previous one; panels tried
 _CELLS = 8  # cells of a panel; each stores the largest residual of three places
 _SERVED = 0.8  # share of the tried panels on which series must be exact enough
 _FEW = 4 * _TERMS  # nodes of a panel below which a series costs more than it saves
 _MOST_MOMENTS = 1 << 23  # moments in memory at once
+_MOST_OF_BLOCK = 1 << 18  # moments or nodes of a block of rows, one for each thread
 
 
 class PanelSums:
@@ -45,6 +49,8 @@ class PanelSums:
     def __init__(self, features: KernelFeatures, length: float) -> None:
         self._features, self._length = features, length
         self._largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
+        rounding = _ROUNDINGS * UNIT * features.inverse_norm
+        self._acceptable = max(_EXACT, rounding) * self._largest
         self._reach = local_reach(features.kernel)
         ends = np.array([-np.inf, np.inf])
         self._pivots = np.sort(np.concatenate([features.pivots[:, 0], ends]))
@@ -79,10 +85,7 @@ class PanelSums:
         mean, residual = np.zeros((n, self._features.rank)), np.zeros(n)
         number = np.floor(values / self._length)
         near = np.abs(number) < 2.0**53
-        distinct, place, count = np.unique(
-            np.where(near, number, np.inf), return_inverse=True, return_counts=True
-        )
-        place = place.reshape(n, -1)
+        distinct, place, count = _distinct(np.where(near, number, np.inf))
         is_frequent = (count >= _FEW) & np.isfinite(distinct)
         self._cover(distinct[is_frequent].astype(np.int64))
         at = np.full(len(distinct), -1)
@@ -102,39 +105,51 @@ class PanelSums:
             miss = np.sqrt(self._features.residuals(points, p))
             _add_rows(mean, some[0], weights[some][:, None] * p)
             residual += np.bincount(some[0], weights[some] * miss, minlength=n)
+        error = np.zeros(n)
         if len(series_panels):
-            self._add_series(mean, residual, values, weights, (distinct, at, place, series_panels))
-        off = 2 * float(self._off[at[series_panels]].max(initial=0.0))
-        return mean, residual, off * (weights * inside).sum(axis=1)
+            sums = mean, residual, error
+            self._add_series(sums, values, weights, (distinct, at, place, series_panels))
+        return mean, residual, error
 
     def _add_series(
         self,
-        mean: Array,
-        residual: Array,
+        sums: tuple[Array, Array, Array],
         values: Array,
         weights: Array,
         panels: tuple[Array, Index, Index, Index],
     ) -> None:
-        from fastmcmd.embedding.loops import chebyshev_moments
-
-        distinct, at, place, series_panels = panels
+        (mean, residual, error), (distinct, at, place, series_panels) = sums, panels
         slot = np.full(len(distinct), -1)
         slot[series_panels] = np.arange(len(series_panels))
         series = self._series[at[series_panels]].reshape(len(series_panels) * _TERMS, -1)
         most = self._residual[at[series_panels]]
-        step = max(1, _MOST_MOMENTS // max(len(series_panels) * _TERMS, values.shape[1]))
-        for start in range(0, len(values), step):
-            rows = slice(start, start + step)
-            slots = slot[place[rows]]
-            u = np.where(
-                slots >= 0, 2 * (values[rows] / self._length - distinct[place[rows]]) - 1, 0.0
+        numbers = distinct[series_panels]
+        # An error at the points of the check may be twice as large between them.
+        off = 2 * self._off[at[series_panels]][:, None]
+
+        def add(rows: slice) -> None:
+            nodes, masses = values[rows], weights[rows]
+            moments = np.zeros((len(nodes), len(series_panels), _TERMS))
+            core().chebyshev_moments(
+                place[rows],
+                slot,
+                nodes,
+                masses,
+                numbers,
+                self._length,
+                most,
+                moments,
+                residual[rows],
             )
-            moments = np.zeros((len(slots), len(series_panels), _TERMS))
-            chebyshev_moments(slots, u, np.ascontiguousarray(weights[rows]), moments)
-            mean[rows] += moments.reshape(len(slots), -1) @ series
-            cell = np.clip(((u + 1) / 2 * _CELLS).astype(np.intp), 0, _CELLS - 1)
-            share = np.where(slots >= 0, np.abs(weights[rows]), 0.0)
-            residual[rows] += (share * most[np.maximum(slots, 0), cell]).sum(axis=1)
+            image = np.empty((len(nodes), series.shape[1]))
+            core().dense_matmul(moments.reshape(len(nodes), -1), series, image, threads=1)
+            mean[rows] += image
+            masses_of_panels = np.ascontiguousarray(moments[:, :, 0])
+            error_of_rows = np.empty((len(nodes), 1))
+            core().dense_matmul(masses_of_panels, off, error_of_rows, threads=1)
+            error[rows] += error_of_rows[:, 0]
+
+        over_rows(add, len(values), _MOST_OF_BLOCK // max(len(series), values.shape[1]))
 
     def _at(self, points: Array) -> Array:
         """Return the features (m, r) of points (m, 1): zero if no pivot is within reach of the kernel.
@@ -183,7 +198,7 @@ class PanelSums:
                 np.einsum("ck,skr->scr", at, coefficients) - p[:, _TERMS : _TERMS + len(_CHECKS)],
                 axis=2,
             )
-            serves = off.max(axis=1) <= _EXACT * self._largest
+            serves = off.max(axis=1) <= self._acceptable
             series[start : start + step] = coefficients
             errors[start : start + step] = off.max(axis=1)
             residual[start : start + step] = np.where(serves[:, None], worst, np.inf)
@@ -192,6 +207,25 @@ class PanelSums:
         self._series = np.concatenate([self._series, series])[order]
         self._off = np.concatenate([self._off, errors])[order]
         self._residual = np.concatenate([self._residual, residual])[order]
+
+
+def _distinct(numbers: Array) -> tuple[Array, Index, Index]:
+    """Return the distinct whole numbers or infinity, ascending, the place of each, and their counts."""
+    near = np.isfinite(numbers)
+    low, high = (
+        (numbers.min(), numbers.max(where=near, initial=-np.inf)) if near.any() else (0, np.inf)
+    )
+    if high - low >= numbers.size:  # far apart
+        distinct, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
+        return distinct, place.reshape(numbers.shape), count
+    width = int(high - low) + 1
+    offset = np.where(near, numbers - low, width).astype(np.intp)
+    all_counts = np.bincount(offset.ravel(), minlength=width + 1)
+    present = np.flatnonzero(all_counts)
+    places = np.empty(width + 1, dtype=np.intp)
+    places[present] = np.arange(len(present))
+    distinct = np.where(present < width, low + present, np.inf)
+    return distinct, places[offset], all_counts[present]
 
 
 def _add_rows(out: Array, rows: Index, values: Array) -> None:

@@ -162,10 +162,12 @@ def _finer_nodes(prediction: Predictive, length: float, node_counts: Index) -> N
     If most panels are unchanged, a difference of sums does not reveal an error in one of them (such as a
     jump of the kernel). The length is then halved.
     """
+    least = _FINER * node_counts.max(initial=0)
     for _ in range(_HALVINGS):
-        nodes = prediction.nodes_within(length)
-        if (_counts(nodes) >= _FINER * node_counts).all():
-            return nodes
+        if prediction.node_count_within(length) >= least:
+            nodes = prediction.nodes_within(length)
+            if (_counts(nodes) >= _FINER * node_counts).all():
+                return nodes
         length /= 2
         if not np.isfinite(length):
             break
@@ -196,7 +198,7 @@ def _affordable(
     # Widths within a factor of two share their panels.
     scale = np.floor(np.log2(np.maximum(width[order], 1e-300)))
     for some in np.split(order, np.flatnonzero(np.diff(scale)) + 1):
-        count = prediction.take(rows[some[-1:]]).nodes_within(length)[1].shape[1]
+        count = prediction.take(rows[some[-1:]]).node_count_within(length)
         most = int(min(len(some), budget // count))
         if most < 1:
             continue

@@ -242,6 +242,10 @@ class Predictive(Abstract):
         splits = int(np.clip(np.ceil(spread / (_PANELS_OF_NODES * length)), 2, _MOST_SPLITS))
         return self.nodes(splits)
 
+    def node_count_within(self, length: float) -> int:
+        """Return the number of nodes (L) of `nodes_within`."""
+        return int(self.nodes_within(length)[1].shape[1])
+
     @property
     def node_count(self) -> int:
         """Number of nodes L per row (the largest L), without computing the nodes."""

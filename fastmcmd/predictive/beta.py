@@ -91,11 +91,6 @@ class Beta(PearsonFamily):
         total = self.a + self.b
         return np.asarray(self.a / total * (self.b / total) / (total + 1))
 
-    def _density(self, values: Array) -> Array:
-        """Return densities (n, L): infinite beyond doubles, where SciPy raises an OverflowError."""
-        with np.errstate(over="ignore"):
-            return np.exp(np.stack([self.log_prob(column) for column in values.T], axis=1))
-
     def mirrored(self) -> Beta:
         """Return the distributions of 1 - Y."""
         return Beta(self.b, self.a)

@@ -126,6 +126,11 @@ class Family(ScipyPredictive):
         over_rows(work, len(out), max(1, _VALUES // max(1, values.shape[1])))
         return out
 
+    def _density(self, values: Array) -> Array:
+        """Return densities (n, L), infinite beyond doubles."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.log_densities(values))
+
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""
         return self._by_rows(self._crps, y)

@@ -33,7 +33,13 @@ from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.narrow_intervals import MOST_COUNTS, Narrow, NarrowCounts
-from fastmcmd.predictive.numerics.quadrature import composite, node_count
+from fastmcmd.predictive.numerics.quadrature import (
+    Ends,
+    composite,
+    node_count,
+    nodes_within,
+    panel_ends,
+)
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, root_of_squares
 from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
 from fastmcmd.predictive.pearson import PearsonFamily
@@ -791,6 +797,12 @@ class Truncated(ByQuadrature):
         """Return nodes from panels no longer than ``length``, of a mixture those of its components."""
         return self._mixture.nodes_within(length) if self._splits else super().nodes_within(length)
 
+    def node_count_within(self, length: float) -> int:
+        """Return the number of nodes (L) of `nodes_within`, for one interval without computing them."""
+        if self._splits or self.discrete:
+            return super().node_count_within(length)
+        return nodes_within(self._panel_ends, length)
+
     @property
     def exact_nodes(self) -> bool:
         """Whether the nodes of the base are exact."""
@@ -840,21 +852,32 @@ class Truncated(ByQuadrature):
         return values, weights / weights.sum(axis=1, keepdims=True)
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
-        def at(levels: Array) -> Array:
-            return np.broadcast_to(levels, (len(self), levels.shape[1]))
-
         def density(values: Array) -> Array:
             return np.asarray(np.exp(self.log_densities(values)))
 
-        lower: Callable[[Array], Array]
-        upper: Callable[[Array], Array]
+        lower, upper = self._tails
+        return composite(lower, upper, density, order, splits, length, self._panel_ends)
+
+    @property
+    def _tails(self) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """Quantile functions at levels from below and from above."""
+
+        def at(levels: Array) -> Array:
+            return np.broadcast_to(levels, (len(self), levels.shape[1]))
+
         if self._inverts:
-            lower = lambda levels: self._inverse(at(levels), 1 - at(levels))  # noqa: E731
-            upper = lambda levels: self._inverse(1 - at(levels), at(levels))  # noqa: E731
-        else:
-            lower = lambda levels: self.quantiles_at(at(levels))  # noqa: E731
-            upper = lambda levels: self.upper_quantiles_at(at(levels))  # noqa: E731
-        return composite(lower, upper, density, order, splits, length)
+            return (
+                lambda levels: self._inverse(at(levels), 1 - at(levels)),
+                lambda levels: self._inverse(1 - at(levels), at(levels)),
+            )
+        return (
+            lambda levels: self.quantiles_at(at(levels)),
+            lambda levels: self.upper_quantiles_at(at(levels)),
+        )
+
+    @cached_property
+    def _panel_ends(self) -> Ends:
+        return panel_ends(*self._tails)
 
 
 def _by_halving(base: Predictive, low: Array, high: Array, level: Array) -> Array:

@@ -18,7 +18,13 @@ from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
-from fastmcmd.predictive.numerics.quadrature import composite, node_count
+from fastmcmd.predictive.numerics.quadrature import (
+    Ends,
+    composite,
+    node_count,
+    nodes_within,
+    panel_ends,
+)
 from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 
 if TYPE_CHECKING:
@@ -213,8 +219,19 @@ class ScipyPredictive(ByQuadrature):
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         return composite(
-            self.quantiles_at, self.upper_quantiles_at, self._density, order, splits, length
-        )
+            self.quantiles_at, self.upper_quantiles_at, self._density, order, splits, length,
+            self._panel_ends,
+        )  # fmt: skip
+
+    @cached_property
+    def _panel_ends(self) -> Ends:
+        return panel_ends(self.quantiles_at, self.upper_quantiles_at)
+
+    def node_count_within(self, length: float) -> int:
+        """Return the number of nodes (L) of `nodes_within`, without computing the nodes."""
+        if self.discrete:
+            return super().node_count_within(length)
+        return nodes_within(self._panel_ends, length)
 
     def _density(self, values: Array) -> Array:
         """Return densities (n, L) at values (n, L)."""

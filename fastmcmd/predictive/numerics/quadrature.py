@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.gauss import gauss_legendre
 
-__all__ = ["COARSE", "FINE", "composite", "node_count"]
+__all__ = ["COARSE", "FINE", "composite", "node_count", "nodes_within", "panel_ends"]
 
 FINE, COARSE = (
     12,
@@ -25,11 +25,42 @@ _MOST_CUTS = 128  # most parts of a long panel
 _LIGHT = 1e-6  # mass of a panel below which fewer parts suffice, because its error matters less
 
 Quantile = Callable[[Array], Array]
+Ends = tuple[Array, Array]  # ends (n, m) of the panels below the median, and of those above it
 
 
 def node_count(order: int = FINE, splits: int = 1) -> int:
     """Return the number of nodes per row."""
     return 2 * len(_LEVELS) * order * splits
+
+
+def nodes_within(ends: Ends, length: float) -> int:
+    """Return the number of nodes per row of `composite` with panels no longer than ``length``."""
+    levels = _levels()
+    cuts = [_cuts(np.abs(np.diff(half, axis=1)), levels, length) for half in ends]
+    return FINE * int(sum(part.sum() for part in cuts))
+
+
+def panel_ends(lower: Quantile, upper: Quantile) -> Ends:
+    """Return the ends of the panels of `composite`.
+
+    Raises
+    ------
+    ValueError
+        Quantiles that are not finite.
+    """
+    levels = _levels()
+    return _half_ends(lower, levels, 1.0), _half_ends(upper, levels, -1.0)
+
+
+def _levels() -> Array:
+    return np.array([*_LEVELS, 0.5])
+
+
+def _half_ends(quantile: Quantile, levels: Array, sign: float) -> Array:
+    ends = quantile(levels[None, :])
+    if not np.isfinite(ends).all():
+        raise ValueError("prediction has quantiles that are not finite: give draws instead")
+    return np.asarray(sign * np.maximum.accumulate(sign * ends, axis=1))
 
 
 def composite(
@@ -39,6 +70,7 @@ def composite(
     order: int = FINE,
     splits: int = 1,
     length: float | None = None,
+    ends_of_panels: Ends | None = None,
 ) -> Nodes:
     """Return composite Gauss-Legendre nodes (n, L) and weights (n, L).
 
@@ -53,6 +85,8 @@ def composite(
     length : float, optional
         Panels longer than this in any row, such as those of heavy tails, are cut into parts of this length:
         at most 128 parts, and fewer where there is little mass.
+    ends_of_panels : tuple of ndarray, optional
+        The result of `panel_ends`, if there are several calls for one distribution.
 
     Raises
     ------
@@ -66,13 +100,11 @@ def composite(
     heavy tails), the row uses quantiles at Gauss-Legendre levels instead: ``E f(Y)`` is the integral of
     ``f(Q(u))`` over u.
     """
-    levels = np.array([*_LEVELS, 0.5])
+    levels = _levels()
     halves = []
-    for quantile, sign in ((lower, 1.0), (upper, -1.0)):
-        ends = quantile(levels[None, :])
-        if not np.isfinite(ends).all():
-            raise ValueError("prediction has quantiles that are not finite: give draws instead")
-        ends = sign * np.maximum.accumulate(sign * ends, axis=1)
+    for quantile, ends in zip(
+        (lower, upper), ends_of_panels or panel_ends(lower, upper), strict=True
+    ):
         widths = np.abs(np.diff(ends, axis=1))
         panel, place, share = _rule(order, splits * _cuts(widths, levels, length))
         start = np.flatnonzero(np.diff(panel, prepend=-1))
@@ -81,7 +113,7 @@ def composite(
         height = density(values)
         weights = np.where(np.isfinite(height), height, 0.0) * share * widths[:, panel]
         sums = np.add.reduceat(weights, start, axis=1)
-        wrong = (np.abs(sums - masses) > _MISMATCH).any(axis=1)
+        wrong = np.asarray((np.abs(sums - masses) > _MISMATCH).any(axis=1))
         weights *= (masses / np.where(sums > 0, sums, 1.0))[:, panel]
         if wrong.any():
             exact = quantile((levels[:-1][panel] + masses[panel] * place)[None, :])
