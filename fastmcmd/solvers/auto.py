@@ -18,7 +18,6 @@ from fastmcmd.options import Options
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import Cholesky
-from fastmcmd.solvers.costs import preconditioned_cost
 from fastmcmd.solvers.preconditioned_cg import PreconditionedCG
 from fastmcmd.solvers.preconditioner import RANKS
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
@@ -105,7 +104,7 @@ def _landmarks_pay(
     Only a look at some landmarks shows it: for a small regulariser, plain CG is expected to need dozens of
     products, however fast the eigenvalues fall.
     """
-    if _WORTH * most < _LOOKS * preconditioned_cost(size, RANKS[0], 0.0).total:
+    if _WORTH * most < _LOOKS * PreconditionedCG().estimate(size, RANKS[0]).setup:
         return False
     policy = SwitchPolicy(
         operator, problem.systems, size, problem.goal.residual, MOST_PRODUCTS, budget
