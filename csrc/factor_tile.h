@@ -126,15 +126,17 @@ inline void solve_row_groups(index_t i, index_t m, triangle<T> t, vector_rows<T>
   }
 }
 
-// All unknowns of a small triangle, some vectors at a time: these stay in the first-level cache.
+// All unknowns of a small triangle, some vectors at a time: these stay in the first-level cache. The last
+// vectors are solved in the same groups of unknowns: equal columns have equal bits wherever they are.
 template <class T, int ROW>
 inline void solve_block(index_t m, triangle<T> t, vector_rows<T> x, index_t nv) {
+  constexpr int rows = micro_rows<max_vectors>;
   index_t v = 0;
   for (; v + max_vectors <= nv; v += max_vectors) {
-    solve_row_groups<T, max_vectors, ROW, micro_rows<max_vectors>>(0, m, t, x.from(0, v));
+    solve_row_groups<T, max_vectors, ROW, rows>(0, m, t, x.from(0, v));
   }
-  for (; v + 2 <= nv; v += 2) solve_row_groups<T, 2, ROW, micro_rows<2>>(0, m, t, x.from(0, v));
-  if (v < nv) solve_row_groups<T, 1, ROW, micro_rows<1>>(0, m, t, x.from(0, v));
+  for (; v + 2 <= nv; v += 2) solve_row_groups<T, 2, ROW, rows>(0, m, t, x.from(0, v));
+  if (v < nv) solve_row_groups<T, 1, ROW, rows>(0, m, t, x.from(0, v));
 }
 
 // Unknowns solved together, a multiple of the rows of all micro-kernels; the rest of the work is the

@@ -161,13 +161,13 @@ def test_dense_matmul_matches_numpy(p, n, c, dtype, transposed):
     rng = np.random.default_rng(p + n + c)
     a, v = rng.normal(size=(p, n)).astype(dtype), rng.normal(size=(n, c)).astype(dtype)
     out = np.full((p, c), np.nan)
-    stored = np.ascontiguousarray(a.T) if transposed else a
-    _core.dense_matmul(stored, v, out, threads=1, transposed=transposed)
+    matrix = np.ascontiguousarray(a.T) if transposed else a
+    _core.dense_matmul(matrix, v, out, threads=1, transposed=transposed)
     wide, right = a.astype(float), v.astype(float)
     assert (np.abs(out - wide @ right) <= 60 * UNIT[dtype] * (np.abs(wide) @ np.abs(right))).all()
     for threads in (2, 3):
         other = np.full((p, c), np.nan)
-        _core.dense_matmul(stored, v, other, threads=threads, transposed=transposed)
+        _core.dense_matmul(matrix, v, other, threads=threads, transposed=transposed)
         assert (other == out).all()
 
 

@@ -64,16 +64,16 @@ def cg_cost(size: ProblemSize, products: float | None = None) -> Cost:
 
 
 def preconditioned_cost(
-    size: ProblemSize, landmarks: int, products: float, *, stored: bool
+    size: ProblemSize, landmarks: int, products: float, *, holds_features: bool
 ) -> Cost:
     """Return the cost of building a preconditioner and of CG with it from an existing residual.
 
-    ``stored`` says whether it stores features in float32.
+    ``holds_features`` says whether it stores features of all rows in float32.
     """
     n, entry, columns = size.matrix.size, size.matrix.entry_cost, size.total_columns
     searched = 4.0 * min(n, CANDIDATES) * landmarks * (entry + landmarks) + _LANDMARK * landmarks
     pairs = PAIR_COST * landmarks  # of substitution, and of F'F for each diagonal
-    if stored:
+    if holds_features:
         building = 2 * entry + pairs + 2 * STORE_COST + size.diagonals * pairs
         # Each application to all columns: two products with the features.
         applied = 2.0 * (2 * READ_COST + 2 * columns)

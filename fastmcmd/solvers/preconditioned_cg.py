@@ -76,8 +76,8 @@ class PreconditionedCG:
         """
         if not landmarks:
             return cg_cost(size)
-        stored = size.fits_features(landmarks)
-        return preconditioned_cost(size, landmarks, products, stored=stored)
+        fits = size.fits_features(landmarks)
+        return preconditioned_cost(size, landmarks, products, holds_features=fits)
 
     def operator(self, problem: LinearProblem) -> GramOperator:
         """Return K in the precision with which `solve` begins.

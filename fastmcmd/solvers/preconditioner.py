@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.costs import CANDIDATES
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.row_features import FeatureMatrix
@@ -64,28 +63,28 @@ class Landmarks(LandmarkSearch):
         points = operator.prepare(self._sampled_rows, EXACT)
         gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
         self._gram = self._root[:, None] * gram * self._root
-        self._residual_eigenvalues: dict[tuple[int, bool], float] = {}
+        self._residual_eigenvalues: dict[tuple[int, DType], float] = {}
         self.step = 0
 
-    def residual_eigenvalue(self, *, stored: bool = False) -> float:
+    def residual_eigenvalue(self, dtype: DType = EXACT) -> float:
         """Return an estimate of the largest eigenvalue of ``E~``, the scaled residual of K.
 
-        With ``stored``, the features are those that `StoredFeatures` rounds to float32.
+        The features are computed in ``dtype``.
         """
-        key = self.rank, stored
+        key = self.rank, dtype
         if key not in self._residual_eigenvalues:
-            self._residual_eigenvalues[key] = self._largest_left(stored=stored)
+            self._residual_eigenvalues[key] = self._largest_left(dtype)
         return self._residual_eigenvalues[key]
 
-    def _largest_left(self, *, stored: bool) -> float:
-        features, dtype = self.kernel_features(), FLOAT32 if stored else EXACT
+    def _largest_left(self, dtype: DType) -> float:
+        features = self.kernel_features()
         rows = features.of_rows(self._sampled_rows, dtype, keep=True, sizes=False)[0]
         low = features.backend.to_host(rows.values) * self._root
-        left = self._gram - low.T @ low
-        diagonal = left.diagonal().copy()
+        residual = self._gram - low.T @ low
+        diagonal = residual.diagonal().copy()
         # A row's own residual is no share of many rows'.
-        left.flat[:: len(left) + 1] = diagonal / self._share
-        return _largest_eigenvalue(left) * self._share
+        residual.flat[:: len(residual) + 1] = diagonal / self._share
+        return _largest_eigenvalue(residual) * self._share
 
     @property
     def damping(self) -> float:

@@ -66,8 +66,8 @@ class StoredFeatures:
             values = features.of_rows(x, FLOAT32, keep=True, sizes=False)[0].values
             assert values is not None
             self._blocks.append((rows, values))
-        stored = sum(values.nbytes for _, values in self._blocks)
-        operator.feature_bytes = max(operator.feature_bytes, stored)
+        size = sum(values.nbytes for _, values in self._blocks)
+        operator.feature_bytes = max(operator.feature_bytes, size)
 
     def gram(self, weight: Array) -> Array:
         """Return ``F' diag(weight) F`` (p, p)."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.gram import GramOperator
+from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.base import System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
 from fastmcmd.solvers.cg import exact_pass
@@ -140,7 +141,7 @@ def _stores(size: ProblemSize, landmarks: Landmarks) -> bool:
     if not size.fits_features(landmarks.rank):
         return False
     exact = landmarks.residual_eigenvalue()
-    return landmarks.residual_eigenvalue(stored=True) <= _ROUNDED * exact
+    return landmarks.residual_eigenvalue(FLOAT32) <= _ROUNDED * exact
 
 
 def _least_shift(systems: list[System]) -> Array:
@@ -175,7 +176,7 @@ class SwitchPolicy:
         self._target, self._limit, self._budget = target, limit, budget
         self._product = cg_cost(size).per_product
         self._landmarks: Landmarks | None = None
-        self._first_step, self._stored = 0, True
+        self._first_step, self._holds_features = 0, True
 
     @property
     def step(self) -> int:
@@ -254,8 +255,8 @@ class SwitchPolicy:
             while landmarks.step < step:
                 landmarks.grow(RANKS[landmarks.step])
                 landmarks.step += 1
-            self._stored = _stores(self._size, landmarks)
-            eigenvalue = landmarks.residual_eigenvalue(stored=self._stored)
+            self._holds_features = _stores(self._size, landmarks)
+            eigenvalue = landmarks.residual_eigenvalue(FLOAT32 if self._holds_features else EXACT)
             now = landmarks.rank, max(eigenvalue, 1e-300)
             total = self._expected(*now, allowance)
             if landmarks.exhausted:
@@ -274,8 +275,8 @@ class SwitchPolicy:
         return exact_pass(self._operator, columns, self._certificate, products)
 
     def _total(self, rank: int, products: float) -> float:
-        stored = self._stored and self._size.fits_features(rank)
-        return preconditioned_cost(self._size, rank, products, stored=stored).total
+        holds = self._holds_features and self._size.fits_features(rank)
+        return preconditioned_cost(self._size, rank, products, holds_features=holds).total
 
     def _expected(self, rank: int, eigenvalue: float, allowance: Allowance) -> float:
         """Return the cost of a run with ``rank`` landmarks that leave ``eigenvalue``."""

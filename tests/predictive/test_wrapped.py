@@ -149,6 +149,8 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     if (parts := wrapped.gaussian_parts()) is not None:
         np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
     assert wrapped.node_count == wrapped.nodes()[1].shape[1]
+    assert wrapped.node_count_within(0.2) == wrapped.nodes_within(0.2)[1].shape[1]
+    assert wrapped.mirrored() is None or base.mirrored() is not None
     assert base.atomless or not wrapped.atomless
     members = {
         *of_base,
@@ -164,7 +166,7 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     if (parts := wrapped.weighted_parts()) is not None:
         np.testing.assert_allclose(sum(weights for weights, _ in parts), 1.0)
     members |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
-    members |= {"weighted_parts", "has_quick_quantiles"}
+    members |= {"weighted_parts", "has_quick_quantiles", "node_count_within", "mirrored"}
     assert wrapped.has_quick_quantiles <= base.has_quick_quantiles
     members |= {"kinks", "panel_edges", "shares_panels", "masses_outside"}
     ends = base.quantile(0.2), base.quantile(0.9)

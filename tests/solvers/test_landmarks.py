@@ -451,5 +451,5 @@ def test_further_candidates_keep_the_landmarks(rng, d):
     more.grow(80)
     assert more.rank == 80
     assert len(search.columns) == 40
-    whole = kernel(x[more.pivots])
-    np.testing.assert_allclose(more._factor() @ more._factor().T, whole, rtol=0, atol=1e-10)
+    gram = kernel(x[more.pivots])
+    np.testing.assert_allclose(more._factor() @ more._factor().T, gram, rtol=0, atol=1e-10)

@@ -79,7 +79,7 @@ def test_stored_features_have_the_same_bits_for_any_threads(rng):
 
 
 @pytest.mark.parametrize(
-    ("spare", "lam", "gamma", "stored"),
+    ("spare", "lam", "gamma", "in_memory"),
     [
         (10**9, 0.1, 0.5, True),
         (4 * 64 * 2000 - 1, 0.1, 0.5, False),  # do not fit
@@ -87,16 +87,16 @@ def test_stored_features_have_the_same_bits_for_any_threads(rng):
         (10**9, 0.1, 1e-4, False),  # landmarks that are nearly dependent
     ],
 )
-def test_when_features_are_stored(rng, spare, lam, gamma, stored):
+def test_when_features_are_stored(rng, spare, lam, gamma, in_memory):
     operator = operator_of(rng, 2000, 2, fm.RBF(gamma), "f4")
     shift = np.full(2000, 2000 * lam)
     system = System(np.cos(operator.x[:, :1]), shift)
     landmarks = Landmarks(operator, shift, BUDGET)
     landmarks.grow(64)
     size = ProblemSize(operator, (1,), 1, 1 / lam, TOL, spare)
-    kept = switch_policy.preconditioners_of(operator, [system], size, landmarks, BUDGET)
-    assert isinstance(kept.apply[0]._features, StoredFeatures) == stored
-    assert (operator.feature_bytes > 0) == stored
+    preconditioners = switch_policy.preconditioners_of(operator, [system], size, landmarks, BUDGET)
+    assert isinstance(preconditioners.apply[0]._features, StoredFeatures) == in_memory
+    assert (operator.feature_bytes > 0) == in_memory
 
 
 @pytest.mark.parametrize("limit", ["40MB", "100MB"])
@@ -107,8 +107,10 @@ def test_stored_features_stay_within_the_memory_limit(rng, limit, small):
     result = fm.cce(x, y, p, memory_limit=limit, **options)
     assert any(note.startswith("preconditioned with") for note in result.info.notes)
     assert result.info.peak_bytes <= {"40MB": 40e6, "100MB": 100e6}[limit]
-    other = fm.cce(x, y, p, **options)
-    assert (abs(result.values - other.values) <= result.error_bounds + other.error_bounds).all()
+    unlimited = fm.cce(x, y, p, **options)
+    assert (
+        abs(result.values - unlimited.values) <= result.error_bounds + unlimited.error_bounds
+    ).all()
 
 
 def test_few_products_are_left(rng):
@@ -140,8 +142,8 @@ def test_what_is_left(rng, n, monkeypatch):
         p = landmarks.kernel_features().transform(operator.x)
         residual, share = operator.kernel(operator.x) - p @ p.T, 1.0
     exact = np.linalg.eigvalsh(residual)[-1] * share / shift[0]
-    for stored in (False, True):
-        assert exact / 2 <= landmarks.residual_eigenvalue(stored=stored) <= 2 * exact
+    for dtype in (np.dtype("f4"), np.dtype("f8")):
+        assert exact / 2 <= landmarks.residual_eigenvalue(dtype) <= 2 * exact
 
 
 def test_what_is_left_of_isolated_rows(rng):
