@@ -153,7 +153,11 @@ def crps(
     >>> fm.crps([1.0], [[0.0, 2.0]]).tolist(), fm.crps([1.0], [[0.0, 2.0]], estimator="fair").tolist()
     ([0.5], [0.0])
     """
-    if nan_policy == "raise" and type(y) is type(prediction) is np.ndarray:
+    if (
+        isinstance(nan_policy, str)
+        and nan_policy == "raise"
+        and type(y) is type(prediction) is np.ndarray
+    ):
         scores = _of_plain_draws(y, prediction, estimator)
         if scores is not None:
             return scores

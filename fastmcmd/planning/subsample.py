@@ -220,8 +220,9 @@ class SubsampleOperator(GramOperator):
         self, count: int, rng: np.random.Generator
     ) -> tuple[HostArray, NDArray[np.intp]]:
         """Return rows from a larger subsample than the operator's: landmarks are few among all rows."""
-        some = self._reserve.x[:count]
-        return some, np.zeros(len(some), dtype=np.intp)  # all have the same diagonal
+        every = self._reserve.x
+        index = np.sort(rng.choice(len(every), min(count, len(every)), replace=False))
+        return every[index], np.zeros(len(index), dtype=np.intp)  # all have the same diagonal
 
     @property
     def rounding_share(self) -> float:

@@ -35,7 +35,6 @@ from fastmcmd.solvers.cg import (
 )
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
-from fastmcmd.solvers.preconditioner import Landmarks
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 from fastmcmd.solvers.switch_policy import (
     Preconditioners,
@@ -311,7 +310,9 @@ class Attempt:
                 on_part = _PartRun(plain.policy.on_part(part_rows))
                 yield on_part
                 cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.count))
-                self.preconditioners = self._preconditioners_of(cheapest)
+                self.preconditioners = preconditioners_of(
+                    self._operator, self._systems, self._size, cheapest, self._budget
+                )
                 del on_part, cheapest
             if self.preconditioners is None:
                 # A saved run may lack the decision on its last product.
@@ -360,16 +361,13 @@ class Attempt:
         if not isinstance(run, _PlainRun) or run.decided == len(run.history):
             return False
         landmarks = run.policy.cheapest(run.policy.decide(list(run.history)))
-        preconditioners = self._preconditioners_of(landmarks)
+        preconditioners = preconditioners_of(
+            self._operator, self._systems, self._size, landmarks, self._budget
+        )
         run.decided = len(run.history)
         if preconditioners is not None:
             self._switched = preconditioners, run.state()
         return preconditioners is not None
-
-    def _preconditioners_of(self, landmarks: Landmarks | None) -> Preconditioners | None:
-        return preconditioners_of(
-            self._operator, self._systems, self._size, landmarks, self._budget
-        )
 
     def _stage(self, name: str) -> Stage | None:
         return None if self._stages is None else self._stages(name)

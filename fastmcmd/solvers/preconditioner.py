@@ -16,7 +16,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted
-from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.solvers.costs import CANDIDATES
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.row_features import FeatureMatrix
@@ -72,19 +72,20 @@ class Landmarks(LandmarkSearch):
         The features are computed in ``dtype``.
         """
         key = self.rank, dtype
-        if key not in self._residual_eigenvalues:
-            self._residual_eigenvalues[key] = self._largest_left(dtype)
-        return self._residual_eigenvalues[key]
-
-    def _largest_left(self, dtype: DType) -> float:
-        features = self.kernel_features()
-        rows = features.of_rows(self._sampled_rows, dtype, keep=True, sizes=False)[0]
-        low = features.backend.to_host(rows.values) * self._root
+        if key in self._residual_eigenvalues:
+            return self._residual_eigenvalues[key]
+        backend, pivots = self._backend, self.rows[self.pivots]
+        kind = tile_dtype(self._kernel, dtype, self._sampled_rows, pivots)
+        rows, at = (backend.points(x, kind, self.offset) for x in (self._sampled_rows, pivots))
+        features = backend.features(self._kernel, at, rows, self._factor(), keep=True, sizes=False)
+        low = backend.to_host(features.values) * self._root
         residual = self._gram - low.T @ low
         diagonal = residual.diagonal().copy()
         # A row's own residual is no share of many rows'.
         residual.flat[:: len(residual) + 1] = diagonal / self._share
-        return _largest_eigenvalue(residual) * self._share
+        eigenvalue = _largest_eigenvalue(residual) * self._share
+        self._residual_eigenvalues[key] = eigenvalue
+        return eigenvalue
 
     @property
     def damping(self) -> float:

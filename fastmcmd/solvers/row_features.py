@@ -67,6 +67,7 @@ class StoredFeatures:
             assert values is not None
             self._blocks.append((rows, values))
         size = sum(values.nbytes for _, values in self._blocks)
+        size = size * operator.size // len(operator)  # of all rows, in a plan
         operator.feature_bytes = max(operator.feature_bytes, size)
 
     def gram(self, weight: Array) -> Array:
