@@ -15,7 +15,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted
+from fastmcmd.backends.tall_skinny import cholesky_factor, substituted
 from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.solvers.costs import CANDIDATES
 from fastmcmd.solvers.landmarks import LandmarkSearch
@@ -95,9 +95,9 @@ class Landmarks(LandmarkSearch):
 
 def _largest_eigenvalue(matrix: Array) -> float:
     """Return an estimate of the largest absolute eigenvalue of a symmetric matrix, to one digit."""
-    vector = generator(0, Purpose.PROBE).normal(size=(len(matrix), 1))
-    for _ in range(_POWERS):
-        vector = inner(matrix, vector / np.linalg.norm(vector))
+    vector = generator(0, Purpose.PROBE).normal(size=len(matrix))
+    for _ in range(_POWERS):  # not `@`: BLAS would wake its threads
+        vector = np.einsum("ij,j->i", matrix, vector / np.linalg.norm(vector))
     return float(np.linalg.norm(vector))
 
 
