@@ -31,7 +31,6 @@ class History:
     def setup(self):
         self.square = _like_embeddings(12_000)
         self.few = tuple(part[:3000] for part in self.square)
-        self.small = tuple(part[:50] for part in (_gaussian(50, 2)[0], *self.square[1:]))
         self.flat = _gaussian(12_000, 4)
         self.many = _gaussian(100_000, 2)
 
@@ -47,10 +46,6 @@ class History:
     def time_embeddings_3000(self):
         x, y, p = self.few
         fm.cce(x, y, p, x_kernel=fm.Polynomial(3), y_kernel=fm.RBF(0.5), lam=0.1)
-
-    def time_small_50(self):
-        x, y, p = self.small
-        fm.cce(x, y, p, x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), lam=0.1)
 
     def time_small_lam_12000(self):
         x, y, mean, _ = self.flat
