@@ -16,8 +16,8 @@ from pathlib import Path
 
 from asv.results import iter_results
 
-HERE = Path(__file__).parent
-RESULTS, DOCS = HERE.parent / ".asv" / "history", HERE.parent / "docs"
+FOLDER = Path(__file__).parent
+RESULTS, DOCS = FOLDER.parent / ".asv" / "history", FOLDER.parent / "docs"
 CASES = {
     "time_embeddings_12000": "CCE, 12,000 rows of 512 columns",
     "time_embeddings_12000_200MB": "CCE, 12,000 rows of 512 columns, in 200 MB",
@@ -51,7 +51,7 @@ def points() -> list[Point]:
     return sorted(out, key=lambda point: point.date)
 
 
-def shown(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """Return a time with its unit."""
     if math.isnan(seconds):
         return ""
@@ -75,7 +75,7 @@ def page(history: list[Point], machine: str) -> str:
         "| commit | " + " | ".join(f"`{point.commit}`" for point in history) + " |",
     ]
     for case, title in CASES.items():
-        cells = " | ".join(shown(point.seconds[case]) for point in history)
+        cells = " | ".join(time_text(point.seconds[case]) for point in history)
         lines.append(f"| {title} | {cells} |")
     return "\n".join(lines) + "\n"
 
