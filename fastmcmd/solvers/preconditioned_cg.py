@@ -158,8 +158,10 @@ class _Precisions:
                 )
                 self._progress.stage("float64")
                 operator.drop_cache()
-                operator = problem.operator(precision, _search_budget(problem))
-                operator.passes = self._passes
+                # A preconditioner that the next attempt begins with keeps its features.
+                feature_bytes = 0 if preconditioners is None else operator.feature_bytes
+                operator = problem.operator(precision, _search_budget(problem) + feature_bytes)
+                operator.passes, operator.feature_bytes = self._passes, feature_bytes
             self._operator = operator
             attempt = Attempt(
                 operator, problem.systems, problem.size(operator), goal, self._solver.certificate,

@@ -176,7 +176,7 @@ class SwitchPolicy:
         self._target, self._limit, self._budget = target, limit, budget
         self._product = cg_cost(size).per_product
         self._landmarks: Landmarks | None = None
-        self._first_step, self._holds_features = 0, True
+        self._first_step = 0
 
     @property
     def step(self) -> int:
@@ -255,13 +255,13 @@ class SwitchPolicy:
             while landmarks.step < step:
                 landmarks.grow(RANKS[landmarks.step])
                 landmarks.step += 1
-            self._holds_features = _stores(self._size, landmarks)
-            eigenvalue = landmarks.residual_eigenvalue(FLOAT32 if self._holds_features else EXACT)
+            stores = _stores(self._size, landmarks)
+            eigenvalue = landmarks.residual_eigenvalue(FLOAT32 if stores else EXACT)
             now = landmarks.rank, max(eigenvalue, 1e-300)
-            total = self._expected(*now, allowance)
+            total = self._expected(*now, allowance, stores=stores)
             if landmarks.exhausted:
                 break
-            ahead = self._ahead(before, now, allowance)
+            ahead = self._ahead(before, now, allowance, stores=stores)
             if ahead > allowance.most and total > allowance.most:
                 return None
             if ahead > total:
@@ -274,31 +274,40 @@ class SwitchPolicy:
         columns = self._size.total_columns
         return exact_pass(self._operator, columns, self._certificate, products)
 
-    def _total(self, rank: int, products: float) -> float:
-        holds = self._holds_features and self._size.fits_features(rank)
+    def _total(self, rank: int, products: float, *, stores: bool = True) -> float:
+        """Return the cost of a run; ``stores`` says whether features are stored where they fit.
+
+        Before a look at landmarks that is assumed, also after an earlier look: a run that is interrupted
+        between the two looks decides as if it were not.
+        """
+        holds = stores and self._size.fits_features(rank)
         return preconditioned_cost(self._size, rank, products, holds_features=holds).total
 
-    def _expected(self, rank: int, eigenvalue: float, allowance: Allowance) -> float:
+    def _expected(
+        self, rank: int, eigenvalue: float, allowance: Allowance, *, stores: bool
+    ) -> float:
         """Return the cost of a run with ``rank`` landmarks that leave ``eigenvalue``."""
         decades = allowance.decades
         products = _LEAST_PRODUCTS + _PER_ROOT * decades * math.sqrt(eigenvalue)
         if not allowance.from_start:
-            return self._total(rank, products)
+            return self._total(rank, products, stores=stores)
         if eigenvalue < 1.0:
             count = (decades - _FIRST_GAIN) / math.log10(_PER_PRODUCT / eigenvalue)
             products = max(1, math.ceil(count + _MARGIN))
-        return self._total(rank, products) + self._certified(math.ceil(products))
+        total = self._total(rank, products, stores=stores)
+        return total + self._certified(math.ceil(products))
 
     def _ahead(
-        self, before: tuple[int, float] | None, now: tuple[int, float], allowance: Allowance
-    ) -> float:
+        self, before: tuple[int, float] | None, now: tuple[int, float], allowance: Allowance,
+        *, stores: bool,
+    ) -> float:  # fmt: skip
         """Return the least cost that more landmarks may lead to if the eigenvalue keeps falling."""
         slope = -_FALL
         if before is not None and now[0] > before[0]:
             slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
         return min(
             (
-                self._expected(rank, now[1] * (rank / now[0]) ** slope, allowance)
+                self._expected(rank, now[1] * (rank / now[0]) ** slope, allowance, stores=stores)
                 for rank in RANKS
                 if rank > now[0]
             ),

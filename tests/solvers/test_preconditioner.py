@@ -356,3 +356,47 @@ def test_a_stalled_start_goes_back_to_plain(rng, eager, small, monkeypatch):
     assert lead is None
     assert result.converged
     assert "not positive definite" in notes[-1]
+
+
+def test_decisions_of_a_resumed_run(rng):
+    """A resumed run decides as one that has looked at landmarks with features it does not store."""
+    operator = operator_of(rng, 4000, 2, fm.RBF(1e-4), "f4")
+    shift = np.full(4000, 400.0)
+    systems = [System(np.cos(operator.x[:, :1]), shift)]
+    size = ProblemSize(operator, (1,), 1, 10.0, TOL, 10**9)
+    target = 1e-12
+
+    def policy():
+        return switch_policy.SwitchPolicy(operator, systems, size, target, 10**5, BUDGET)
+
+    policy_before, policy_after = policy(), policy()
+    policy_before.cheapest(switch_policy.Allowance(0.0, 5.0))
+    assert policy_before.step
+    policy_after.resume(policy_before.step)
+    for fall in 10 ** np.linspace(-2, -0.001, 3000):
+        history = list(fall ** np.arange(4))
+        decisions = [one.decide(history) for one in (policy_before, policy_after)]
+        assert (decisions[0] is None) == (decisions[1] is None)
+
+
+def test_features_count_in_the_memory_of_the_second_attempt(rng, monkeypatch, small):
+    """A preconditioner that float64 takes over from float32 keeps its features."""
+    monkeypatch.setattr("fastmcmd.solvers.cg._REFINEMENTS", 0)
+    operators = []
+    original = GramOperator.__init__
+
+    def remember(self, *args):
+        original(self, *args)
+        operators.append(self)
+
+    monkeypatch.setattr(GramOperator, "__init__", remember)
+    x = rng.normal(size=(8000, 8))
+    y, p = noisy_sine(rng, x), noisy_sine(rng, x)
+    kernels = {"x_kernel": fm.RBF(0.1), "y_kernel": fm.RBF(0.5)}
+    result = fm.cce(x, y, p, lam=1e-3, tol=1e-8, solver="cg", **kernels)
+    assert any("continued in float64" in note for note in result.info.notes)
+    assert any(note.startswith("preconditioned with") for note in result.info.notes)
+    first = next(one for one in operators if one.feature_bytes and one.dtype == np.dtype("f4"))
+    last = next(one for one in operators if one.passes and one.dtype == np.dtype("f8"))
+    assert last.feature_bytes == first.feature_bytes
+    assert last.budget <= first.budget - first.feature_bytes
