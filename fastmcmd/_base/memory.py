@@ -11,7 +11,7 @@ from typing import Any
 from fastmcmd._base import cgroups
 from fastmcmd._base.checks import quote
 
-__all__ = ["available_memory", "format_bytes", "parse_memory"]
+__all__ = ["available_memory", "format_bytes", "parse_memory", "power_of_two_within"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -51,6 +51,15 @@ def parse_memory(value: object, name: str = "memory_limit") -> int:
     if size <= 0:
         raise ValueError(message)
     return min(size, sys.maxsize)
+
+
+def power_of_two_within(size: int) -> int:
+    """Return the largest power of two that is at most ``size``; 0 below 1.
+
+    Choices that decide about bits, such as the rows of a block, take it from a budget: the tiles of one
+    more thread take off a few megabytes, and seldom change it.
+    """
+    return 1 << (size.bit_length() - 1) if size >= 1 else 0
 
 
 def format_bytes(size: float) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import AnyArray, DType, HostArray
 from fastmcmd._base.cached import cached_property
+from fastmcmd._base.memory import power_of_two_within
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks
@@ -169,7 +170,8 @@ class GramOperator:
         return need <= self.budget
 
     def _block(self, x: HostArray | Rows) -> int:
-        return max(256, min(_BLOCK_BYTES, self.budget // 4) // (8 * x.shape[1]))
+        most = min(_BLOCK_BYTES, power_of_two_within(self.budget // 4))
+        return max(256, most // (8 * x.shape[1]))
 
     def blocks(self, columns: int) -> ColumnBlocks:
         """Return where CG keeps its blocks of at most so many columns."""

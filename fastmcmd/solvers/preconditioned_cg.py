@@ -18,6 +18,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from fastmcmd._base.annotations import DType
+from fastmcmd._base.memory import power_of_two_within
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Checkpoint, Stage, Stages, stages_of
 from fastmcmd.errors import NumericalError
@@ -219,7 +220,7 @@ class _Precisions:
 
 
 def _search_budget(problem: LinearProblem) -> int:
-    return min(_MOST_SEARCH, problem.budget // _SEARCH)
+    return min(_MOST_SEARCH, power_of_two_within(problem.budget // _SEARCH))
 
 
 def _float32_can_serve(problem: LinearProblem) -> bool:

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.memory import power_of_two_within
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 from fastmcmd.backends.tall_skinny import substituted
@@ -112,7 +113,7 @@ class StreamedFeatures:
         self._landmarks = features.backend.points(features.pivots, EXACT, features.offset)
         most = _DEVICE_BLOCK_BYTES if operator.backend.on_device else _BLOCK_BYTES
         row = 8 * (features.rank + 2 * operator.dim)
-        self._step = max(256, min(most, operator.budget // 8) // row)
+        self._step = max(256, min(most, power_of_two_within(operator.budget // 8)) // row)
 
     def gram(self, weight: Array) -> Array:
         """Return ``F' diag(weight) F`` (p, p)."""

@@ -99,6 +99,23 @@ def test_when_features_are_stored(rng, spare, lam, gamma, in_memory):
     assert (operator.feature_bytes > 0) == in_memory
 
 
+def test_bits_within_a_tight_limit_do_not_depend_on_the_threads(rng, small):
+    """Tiles of one more thread leave 4 MB less for the search for landmarks."""
+    x = rng.normal(size=(8000, 8))
+    y, p = noisy_sine(rng, x), noisy_sine(rng, x)
+    options = {"x_kernel": fm.RBF(0.1), "y_kernel": fm.RBF(0.5), "lam": 0.01, "solver": "cg"}
+    before = fm.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2):
+            fm.set_num_threads(threads)
+            results.append(fm.cce(x, y, p, memory_limit="70MB", **options))
+    finally:
+        fm.set_num_threads(before)
+    assert any(note.startswith("preconditioned with") for note in results[0].info.notes)
+    np.testing.assert_array_equal(results[0].values, results[1].values)
+
+
 @pytest.mark.parametrize("limit", ["40MB", "100MB"])
 def test_stored_features_stay_within_the_memory_limit(rng, limit, small):
     x = rng.normal(size=(8000, 8))
