@@ -97,7 +97,10 @@ def _largest_eigenvalue(matrix: Array) -> float:
     """Return an estimate of the largest absolute eigenvalue of a symmetric matrix, to one digit."""
     vector = generator(0, Purpose.PROBE).normal(size=len(matrix))
     for _ in range(_POWERS):  # not `@`: BLAS would wake its threads
-        vector = np.einsum("ij,j->i", matrix, vector / np.linalg.norm(vector))
+        size = float(np.linalg.norm(vector))
+        if size == 0.0:
+            return 0.0
+        vector = np.einsum("ij,j->i", matrix, vector / size)
     return float(np.linalg.norm(vector))
 
 

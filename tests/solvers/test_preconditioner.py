@@ -195,6 +195,14 @@ def test_a_kernel_of_low_rank_has_no_more_landmarks(rng):
     assert landmarks.residual_eigenvalue() < 1e-8
 
 
+def test_nothing_is_left_of_a_kernel_that_is_zero(rng):
+    operator = operator_of(rng, kernel=fm.Polynomial(1, gamma=1.0, coef0=0.0))
+    operator.x[:] = 0.0
+    landmarks = Landmarks(operator, np.full(500, 0.5), BUDGET)
+    landmarks.grow(RANKS[0])
+    assert landmarks.residual_eigenvalue() == 0.0
+
+
 @pytest.mark.parametrize("budget", [0, 10**6, 10**8])
 def test_budget_is_respected(rng, budget):
     operator = operator_of(rng, 3000)
