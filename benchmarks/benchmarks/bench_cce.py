@@ -128,6 +128,10 @@ class SmallUser:
         x, y, p = self.data
         fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), tol=1e-9, lam=0.1)
 
+    def time_usual_tol(self, n):
+        x, y, p = self.data
+        fm.cce(x, y, p, x_kernel=fm.RBF(0.25), y_kernel=fm.RBF(0.5), lam=0.1)
+
     def time_gaussian(self, n):
         x, y, p = self.data
         prediction = fm.Gaussian(p, 0.35)
@@ -288,23 +292,6 @@ class Families:
 
     def time_cce(self, family):
         fm.cce(self.x, self.y, self.prediction)
-
-
-class Small:
-    """n = 50: what a call costs beyond its arithmetic."""
-
-    params = (["draw", "Gaussian"], ["given", "default"])
-    param_names = ("prediction", "kernels")
-
-    def setup(self, prediction, kernels):
-        self.x, self.y, p = smooth(50, 2, dtype=np.float64)
-        self.prediction = p if prediction == "draw" else fm.Gaussian(p, 0.35)
-        self.options = {}
-        if kernels == "given":
-            self.options = {"x_kernel": fm.RBF(0.25), "y_kernel": fm.RBF(0.5), "lam": 0.1}
-
-    def time_cce(self, prediction, kernels):
-        fm.cce(self.x, self.y, self.prediction, **self.options)
 
 
 class Growth:

@@ -274,16 +274,16 @@ class LandmarkChoice:
         self._last_residuals: NDArray[np.float32] | None = (
             None  # weighted residuals of the last look
         )
-        self._traces: list[tuple[int, float]] = []  # landmarks, and the predicted trace error
+        self._traces: dict[int, float] = {}  # the predicted trace error at numbers of landmarks
         self.notes: list[str] = []
         self.searched = 0
 
     @property
     def power(self) -> float | None:
         """Power of the number of landmarks with which errors fall, at the end; None if unknown."""
-        rank, error = self._traces[-1] if self._traces else (0, 0.0)
-        before = [look for look in self._traces if 2 * look[0] <= rank]
-        fall = slope(before[-1], (rank, error), "sampled") if before else 0.0
+        looks = list(self._traces.items())
+        before = [look for look in looks if 2 * look[0] <= looks[-1][0]]
+        fall = slope(before[-1], looks[-1], "sampled") if before else 0.0
         return -TRACE_POWER * fall if fall < 0.0 else None
 
     def of_caller(self) -> tuple[KernelFeatures, dict[int, CertificateKind]]:
@@ -372,11 +372,10 @@ class LandmarkChoice:
         if kind == "sampled" and candidates.residual_rows is None:
             candidates.residual_rows = self._residual_rows()
         trace = candidates.errors("rigorous")
-        self._traces.append((rank, float(trace[asking].max())))
+        self._traces[rank] = float(trace[asking].max())
         predicted = trace if kind == "rigorous" else candidates.errors(kind)
         for model in asking:
-            beside = float(trace[model]) if kind == "sampled" else 0.0
-            counts[model].add(kind, rank, float(predicted[model]), beside)
+            counts[model].add(kind, rank, float(predicted[model]), float(trace[model]))
         error = float(predicted[asking].max()) * goal
         self._progress.report(f"{rank} landmarks: predicted error {error:.1e} (target {goal:.1e})")
 

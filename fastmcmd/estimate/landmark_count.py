@@ -129,9 +129,8 @@ class Forecast:
     kind: CertificateKind
     most: int
     _looks: list[tuple[int, float]] = field(default_factory=list)
-    _levels: list[tuple[int, float]] = field(
-        default_factory=list
-    )  # logarithms of ratios to the trace
+    # Logarithms of the ratios of sampled errors to the trace.
+    _levels: list[tuple[int, float]] = field(default_factory=list)
 
     def add(self, rank: int, error: float, trace: float = 0.0) -> None:
         """Add the error that ``rank`` landmarks are predicted to leave.
@@ -139,7 +138,7 @@ class Forecast:
         With a positive ``trace``, the error of the trace certificate, a sampled error is replaced by the
         average of such errors.
         """
-        if 0.0 < trace < math.inf and 0.0 < error < math.inf:
+        if self.kind == "sampled" and 0.0 < trace < math.inf and 0.0 < error < math.inf:
             decay = TRACE_POWER * math.log(trace)
             self._levels.append((rank, math.log(error) - decay))
             levels = [level for at, level in self._levels if at * 2**_OCTAVES >= rank]

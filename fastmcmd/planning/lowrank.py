@@ -239,10 +239,11 @@ class _Look:
         for rank in ranks_to_try(search.rank, end, [count]):
             self._extend(rank)
             last = search.exhausted or rank == setting.most
+            trace = self._error("rigorous")
             for kind in KINDS["auto"]:
                 if count.asks(kind, search.rank, last=last):
-                    trace = self._error("rigorous") if kind == "sampled" else 0.0
-                    count.add(kind, search.rank, self._error(kind), trace)
+                    error = trace if kind == "rigorous" else self._error(kind)
+                    count.add(kind, search.rank, error, trace)
             count.decide(search.rank, last=last)
             if count.kind is not None:
                 return search.rank, count.kind

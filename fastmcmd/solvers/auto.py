@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -15,20 +14,17 @@ from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
 from fastmcmd.options import Options
-from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import Cholesky
-from fastmcmd.solvers.preconditioned_cg import PreconditionedCG
+from fastmcmd.solvers.preconditioned_cg import PreconditionedCG, search_budget
 from fastmcmd.solvers.preconditioner import RANKS
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
-from fastmcmd.solvers.switch_policy import Allowance, SwitchPolicy
+from fastmcmd.solvers.switch_policy import SwitchPolicy
 
 __all__ = ["Auto", "solver_of"]
 
 _WORTH = 0.6  # largest expected cost of preconditioned CG, relative to that of a factorisation
 _LOOKS = 4  # the same share of a factorisation must pay for so many looks at landmarks
-# Bytes of a search for landmarks, at most, and their share of the budget.
-_MOST_SEARCH, _SEARCH = 100_000_000, 8
 
 
 @dataclass(frozen=True)
@@ -37,8 +33,7 @@ class Auto:
 
     CG with a preconditioner may cost less than plain CG: that shows at a look at some landmarks, which is
     taken if a factorisation costs much more than the look. The products of CG may cost as much as the
-    factorisation. The fallback needs a factor that fits in
-    memory, or a ``cache_dir``.
+    factorisation. The fallback needs a factor that fits in memory, or a ``cache_dir``.
 
     Attributes
     ----------
@@ -71,10 +66,9 @@ class Auto:
         factor: Cost | None = None
         if cholesky.fits(operator, problem.budget):
             factor = cholesky.estimate(size)
-            if factor.total <= cg.estimate(size).total:
-                budget = min(_MOST_SEARCH, problem.budget // _SEARCH)
-                if not _landmarks_pay(problem, operator, size, factor.total, budget):
-                    return cholesky.solve(problem, progress, state)
+            is_cheap = factor.total <= cg.estimate(size).total
+            if is_cheap and not _landmarks_pay(problem, operator, size, factor.total):
+                return cholesky.solve(problem, progress, state)
         solved = cg.solve(problem, progress, state, factor, operator)
         if solved.stopped or solved.worst(goal) <= goal.error or solved.out_of_reach(goal):
             return solved
@@ -97,7 +91,7 @@ class Auto:
 
 
 def _landmarks_pay(
-    problem: LinearProblem, operator: GramOperator, size: ProblemSize, most: float, budget: int
+    problem: LinearProblem, operator: GramOperator, size: ProblemSize, most: float
 ) -> bool:
     """Tell whether CG that begins with a preconditioner costs clearly less than ``most``.
 
@@ -107,15 +101,16 @@ def _landmarks_pay(
     if _WORTH * most < _LOOKS * PreconditionedCG().estimate(size, RANKS[0]).setup:
         return False
     policy = SwitchPolicy(
-        operator, problem.systems, size, problem.goal.residual, MOST_PRODUCTS, budget
+        operator,
+        problem.systems,
+        size,
+        problem.goal.residual,
+        MOST_PRODUCTS,
+        search_budget(problem),
     )
     if not policy.part_rows():  # CG would begin without
         return False
-    norm = max(scaled_norm(system.rhs, system.shift) for system in problem.systems)
-    if not math.isfinite(norm):
-        return False
-    decades = math.log10(max(norm / problem.goal.residual, 10.0))
-    return policy.cheapest(Allowance(_WORTH * most, decades, from_start=True)) is not None
+    return policy.cheapest(policy.from_start(_WORTH * most)) is not None
 
 
 def solver_of(options: Options) -> Solver:

@@ -44,7 +44,7 @@ from fastmcmd.solvers.switch_policy import (
     preconditioners_of,
 )
 
-__all__ = ["Attempt", "PreconditionedCG"]
+__all__ = ["Attempt", "PreconditionedCG", "search_budget"]
 
 Run = TypeVar("Run", bound=CertifiedCG)
 
@@ -89,12 +89,12 @@ class PreconditionedCG:
         """
         dtype = self.dtype or (FLOAT32 if _float32_can_serve(problem) else EXACT)
         dtype = tile_dtype(problem.kernel, dtype, problem.x)
-        operator = problem.operator(dtype, _search_budget(problem))
+        operator = problem.operator(dtype, search_budget(problem))
         if dtype == EXACT or np.isfinite(operator.rounding(dtype)):
             return operator
         if self.dtype is not None:
             raise NumericalError(too_large_for_float32(operator))
-        return problem.operator(EXACT, _search_budget(problem))
+        return problem.operator(EXACT, search_budget(problem))
 
     def solve(
         self,
@@ -161,12 +161,12 @@ class _Precisions:
                 operator.drop_cache()
                 # A preconditioner that the next attempt begins with keeps its features.
                 feature_bytes = 0 if preconditioners is None else operator.feature_bytes
-                operator = problem.operator(precision, _search_budget(problem) + feature_bytes)
+                operator = problem.operator(precision, search_budget(problem) + feature_bytes)
                 operator.passes, operator.feature_bytes = self._passes, feature_bytes
             self._operator = operator
             attempt = Attempt(
                 operator, problem.systems, problem.size(operator), goal, self._solver.certificate,
-                self._most_products(operator), self._progress, _search_budget(problem), preconditioners,
+                self._most_products(operator), self._progress, search_budget(problem), preconditioners,
                 stages_of(self._state, f"{problem.name} {precision}"),
                 last=precision == EXACT or fixed,
             )  # fmt: skip
@@ -219,7 +219,8 @@ class _Precisions:
         )
 
 
-def _search_budget(problem: LinearProblem) -> int:
+def search_budget(problem: LinearProblem) -> int:
+    """Return the bytes that the search for landmarks may use."""
     return min(_MOST_SEARCH, power_of_two_within(problem.budget // _SEARCH))
 
 

@@ -92,9 +92,9 @@ class StoredFeatures:
 
     def images(self, s: Array) -> Iterator[tuple[slice, Array]]:
         """Yield blocks of ``F s`` (n, k) with their rows."""
+        right = np.ascontiguousarray(s, dtype=self._blocks[0][1].dtype)
         for rows, values in self._blocks:
             out = np.empty((values.shape[1], s.shape[1]))
-            right = np.ascontiguousarray(s, dtype=values.dtype)
             core().dense_matmul(values, right, out, get_num_threads(), transposed=True)
             yield rows, out
 

@@ -224,13 +224,18 @@ class SwitchPolicy:
         ``products`` is the number on a part of the rows.
         """
         plain = _WORTH_FROM_START * (products * self._product + self._certified(products))
-        if plain <= self._total(*_USUAL):
-            return None
+        return None if plain <= self._total(*_USUAL) else self.from_start(plain)
+
+    def from_start(self, most: float) -> Allowance | None:
+        """Return the allowance of a run that begins with preconditioners and costs at most ``most``.
+
+        None if right-hand sides are too large for their norms.
+        """
         norm = max(scaled_norm(system.rhs, system.shift) for system in self._systems)
         if not math.isfinite(norm):
             return None
         decades = math.log10(max(norm / self._target, 10.0))
-        return Allowance(plain, decades, from_start=True)
+        return Allowance(most, decades, from_start=True)
 
     def decide(self, history: list[float]) -> Allowance | None:
         """Return what preconditioners may cost after the residual norms ``history``, or None to stay."""

@@ -69,12 +69,15 @@ def _halves(
     prediction: Predictive, components: Sequence[Predictive], rows: NDArray[np.intp]
 ) -> list[tuple[Predictive, list[Predictive]]] | None:
     """Return the distributions of Y and of 1 - Y in some rows, each with its components; None without."""
-    mirrored = prediction.take(rows).mirrored() if len(rows) else None
+    if not len(rows):
+        return None
+    some = prediction.take(rows)
+    mirrored = some.mirrored()
     if mirrored is None:
         return None
     parts = [component.take(rows) for component in components]
     complements = [other for part in parts if (other := part.mirrored()) is not None]
-    return [(prediction.take(rows), parts), (mirrored, complements)]
+    return [(some, parts), (mirrored, complements)]
 
 
 def _joined(quantiles: Array, lower: Array, upper: Array) -> Array:
