@@ -167,6 +167,32 @@ void py_pack_matmul(const py::array& codes, const py::array& params, const point
   without_gil([&] { pack_matmul(source, tile, cache, from, k, to, execution_with(threads)); });
 }
 
+void py_quantize_matmul(const py::array& codes, const py::array& params, const points<float>& x,
+                        py::array tiles, py::array scales, const py::array& v, py::array out,
+                        int threads) {
+  const gram_source<float> source = make_source(codes, params, x, x, true);
+  const index_t tile = packed_tile(tiles, x.n()), k = columns(v, "v");
+  uint16_t* to_tiles = write<uint16_t>(tiles, "tiles", {any_size, any_size, any_size});
+  float* to_scales = write<float>(scales, "scales", {length(tiles, "tiles", 0), tile, 2});
+  const float* from = read<float>(v, "v", {x.n(), k});
+  double* to = write<double>(out, "out", {x.n(), k});
+  without_gil([&] {
+    quantize_matmul(source, {{to_tiles, tile}, to_scales}, from, k, to, execution_with(threads));
+  });
+}
+
+void py_quantized_matmul(const py::array& tiles, const py::array& scales, index_t n,
+                         const py::array& v, py::array out, int threads) {
+  const index_t tile = packed_tile(tiles, n), k = columns(v, "v");
+  const uint16_t* codes = read<uint16_t>(tiles, "tiles", {any_size, any_size, any_size});
+  const float* steps = read<float>(scales, "scales", {length(tiles, "tiles", 0), tile, 2});
+  const float* from = read<float>(v, "v", {n, k});
+  double* to = write<double>(out, "out", {n, k});
+  without_gil([&] {
+    quantized_matmul(table<float>(), {{codes, tile}, steps}, n, from, k, to, execution_with(threads));
+  });
+}
+
 // Calls f with a value of the array's scalar type.
 template <class F>
 auto with_dtype(const py::array& a, const char* name, const F& f) {
@@ -534,6 +560,10 @@ PYBIND11_MODULE(_core, m) {
   bind_scalar<float>(m, "PointsF32");
   m.def("packed_matmul", &py_packed_matmul, docs::packed_matmul, "tiles"_a, "n"_a, "v"_a, "out"_a,
         "threads"_a);
+  m.def("quantize_matmul", &py_quantize_matmul, docs::quantize_matmul, "codes"_a, "params"_a, "x"_a,
+        "tiles"_a, "scales"_a, "v"_a, "out"_a, "threads"_a);
+  m.def("quantized_matmul", &py_quantized_matmul, docs::quantized_matmul, "tiles"_a, "scales"_a,
+        "n"_a, "v"_a, "out"_a, "threads"_a);
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
         py::kw_only(), "tile"_a = 256, "transposed"_a = false);
   m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,

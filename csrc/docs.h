@@ -67,6 +67,12 @@ constexpr const char* pack =
 constexpr const char* packed_matmul =
     "Write K v into out (n, k) float64 from packed tiles; v is (n, k), the dtype of the tiles.";
 constexpr const char* pack_matmul = "pack and packed_matmul in one pass.";
+constexpr const char* quantize_matmul =
+    "Write K(x, x) v into out (n, k) float64, and quantize K: its lower tiles into tiles\n"
+    "(nb (nb + 1) / 2, tile, tile) uint16, and for each row of a tile its least value and its step into scales\n"
+    "(nb (nb + 1) / 2, tile, 2) float32. The product is that of the values before.";
+constexpr const char* quantized_matmul =
+    "Write K v into out (n, k) float64 from quantized tiles; v is (n, k) float32.";
 constexpr const char* dense_matmul =
     "Write a v into out (n, k) float64; a is (n, m), v is (m, k) of the same dtype.\n\n"
     "With transposed, a is (m, n) and stands for its transpose.";

@@ -3,6 +3,7 @@
 #include "factor_tile.h"
 #include "gram_tile.h"
 #include "few_columns.h"
+#include "quantize.h"
 
 namespace fastmcmd {
 namespace FASTMCMD_ISA_NAMESPACE {
@@ -72,11 +73,24 @@ constexpr void (*gram_row)(const tile_job<T>& job) = nullptr;
 template <>
 constexpr void (*gram_row<double>)(const tile_job<double>& job) = gram_tile<double, 1>;
 
+// Only float32 tiles have a form in 16 bits.
+template <class T>
+constexpr void (*quantize)(index_t, index_t, const T*, index_t, index_t, uint16_t*, T*) = nullptr;
+template <>
+constexpr void (*quantize<float>)(index_t, index_t, const float*, index_t, index_t, uint16_t*,
+                                  float*) = quantize_tile;
+template <class T>
+constexpr void (*dequantize)(index_t, index_t, const uint16_t*, const T*, index_t, T*, index_t) = nullptr;
+template <>
+constexpr void (*dequantize<float>)(index_t, index_t, const uint16_t*, const float*, index_t, float*,
+                                    index_t) = dequantize_tile;
+
 template <class T>
 constexpr kernel_table<T> table = {
     lanes<T>,          panel_width<T>,  gram_tile<T>,    gram_row<T>,       multiply<T>,
     multiply_few_columns<T>,  add_to_double<T>, add_squares<T>, exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>,
     update_panels<T>,  factor_tile<T>,  solve_panels<T>, solve_lower<T>,    solve_upper<T>,
+    quantize<T>,       dequantize<T>,
 };
 
 extern const loop_table loops;  // of loops.cpp

@@ -140,6 +140,13 @@ struct kernel_table {
   // x := L^-1 x and x := L^-T x for a row-major lower triangular tile.
   void (*solve_lower)(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv);
   void (*solve_upper)(index_t m, const T* factor, index_t ldl, T* x, index_t ldx, index_t nv);
+
+  // Between rows of a tile and their form in 16 bits: `tile` rows of codes, and for each row its least
+  // value and its step. Null in double.
+  void (*quantize)(index_t rows, index_t cols, const T* values, index_t ld, index_t tile,
+                   uint16_t* codes, T* scales);
+  void (*dequantize)(index_t rows, index_t cols, const uint16_t* codes, const T* scales, index_t tile,
+                     T* values, index_t ld);
 };
 
 struct loop_table;  // see loops/table.h

@@ -1,7 +1,8 @@
 // Products with Gram matrices that are computed tile by tile, stored in full, or stored packed.
 //
 // A packed matrix holds its lower tiles row block by row block, tile (i, j), i >= j, at
-// i (i + 1) / 2 + j; diagonal tiles are full; what lies beyond n is 0.
+// i (i + 1) / 2 + j; diagonal tiles are full; what lies beyond n is 0. Its tiles may be quantized: in 16 bits
+// each value, with the least value and the step of each row.
 #pragma once
 
 #include <vector>
@@ -175,12 +176,19 @@ void dense_matmul(const kernel_table<T>& table, const strided_matrix<T>& a, cons
       });
 }
 
+struct reads_nothing_soon {
+  template <class T>
+  soon_read<T> of(index_t) const {
+    return {};
+  }
+};
+
 // out = K v for a symmetric matrix whose tiles come from tile_at(rows, cols, pair, thread) with row
-// length ld. Tiles that lie in memory begin at `stored`: the next one is asked for beside the work.
-template <class T, class Tile>
+// length ld. What `stored` has in memory of the next pair is asked for beside the work.
+template <class T, class Tile, class Stored = reads_nothing_soon>
 void symmetric_product(const right_side<T>& right, index_t n, index_t tile, index_t ld,
                        double* out, workspace<T>& memory, const execution& run,
-                       const Tile& tile_at, const T* stored = nullptr) {
+                       const Tile& tile_at, const Stored& stored = {}) {
   const index_t k = right.count();
   std::fill(out, out + n * k, 0.0);
   for_each_pair(
@@ -190,7 +198,7 @@ void symmetric_product(const right_side<T>& right, index_t n, index_t tile, inde
         right.multiply(tile, tile_at(rows, cols, pair_index(i, j), thread), ld, rows.start,
                        rows.count, cols.start, cols.count, memory.first(thread),
                        i == j ? nullptr : memory.second(thread),
-                       stored ? stored + soon * tile * tile : nullptr);
+                       stored.template of<T>(soon));
       },
       [&](index_t i, index_t j, int thread) {
         const block_range rows(i, tile, n), cols(j, tile, n);
@@ -276,6 +284,21 @@ void pack(const gram_source<T>& source, index_t tile, T* tiles, const execution&
   });
 }
 
+// The tiles of a packed matrix in memory, as elements of any type.
+template <class U>
+struct packed_tiles {
+  U* data;
+  index_t tile;
+
+  U* at(index_t pair) const { return data + pair * tile * tile; }
+  // To be fetched: T is the type in which products count.
+  template <class T>
+  soon_read<T> of(index_t pair) const {
+    const index_t each = static_cast<index_t>(sizeof(T) / sizeof(U));
+    return {reinterpret_cast<const T*>(at(pair)), tile * tile / each};
+  }
+};
+
 template <class T>
 void packed_matmul(const kernel_table<T>& table, const T* tiles, index_t n, index_t tile,
                    const T* v, index_t k, double* out, const execution& how) {
@@ -286,7 +309,7 @@ void packed_matmul(const kernel_table<T>& table, const T* tiles, index_t n, inde
   symmetric_product(
       right, n, tile, tile, out, memory, run,
       [&](block_range, block_range, index_t pair, int) { return tiles + pair * tile * tile; },
-      tiles);
+      packed_tiles<const T>{tiles, tile});
 }
 
 // Fills the cache and computes the first product in one pass.
@@ -304,6 +327,57 @@ void pack_matmul(const gram_source<T>& source, index_t tile, T* tiles, const T* 
                       make_packed(source, rows, cols, tile, out_tile, memory.scratch(thread));
                       return out_tile;
                     });
+}
+
+// Quantized tiles in memory: codes, and two numbers for each of their rows.
+template <class Code, class Scale>
+struct quantized_tiles {
+  packed_tiles<Code> codes;
+  Scale* scales;
+
+  index_t tile() const { return codes.tile; }
+  Scale* scales_at(index_t pair) const { return scales + pair * 2 * tile(); }
+};
+
+// The product of the matrix before it is quantized, which fills the tiles.
+inline void quantize_matmul(const gram_source<float>& source,
+                            const quantized_tiles<uint16_t, float>& tiles,
+                            const float* v, index_t k, double* out, const execution& how) {
+  const index_t n = source.x.n, tile = tiles.tile(), ld = tile + row_padding;
+  const right_side<float> right(source.table, v, n, k);
+  const double operations = area(n, n) / 2 * (source.cost() + 4.0 * static_cast<double>(k));
+  const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
+  workspace<float> memory(run.threads, tile * ld, source.scratch_size(tile, ld),
+                          right.result_size(tile));
+  symmetric_product(right, n, tile, ld, out, memory, run,
+                    [&](block_range rows, block_range cols, index_t pair, int thread) {
+                      float* values = memory.tile(thread);
+                      source.make(rows.start, rows.count, cols.start, cols.count, values, ld,
+                                  memory.scratch(thread));
+                      source.table.quantize(rows.count, cols.count, values, ld, tile,
+                                            tiles.codes.at(pair), tiles.scales_at(pair));
+                      return values;
+                    });
+}
+
+inline void quantized_matmul(const kernel_table<float>& table,
+                             const quantized_tiles<const uint16_t, const float>& tiles, index_t n,
+                             const float* v, index_t k, double* out, const execution& how) {
+  const index_t tile = tiles.tile(), ld = tile + row_padding;
+  const right_side<float> right(table, v, n, k);
+  const double operations = area(n, n) * (2.0 * static_cast<double>(k) + 4);
+  const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
+  workspace<float> memory(run.threads, tile * ld, 0, right.result_size(tile));
+  const index_t panel = table.panel_width;
+  symmetric_product(
+      right, n, tile, ld, out, memory, run,
+      [&](block_range rows, block_range cols, index_t pair, int thread) {
+        // Products with few columns read whole panels.
+        table.dequantize(round_up(rows.count, panel), round_up(cols.count, panel),
+                         tiles.codes.at(pair), tiles.scales_at(pair), tile, memory.tile(thread), ld);
+        return memory.tile(thread);
+      },
+      tiles.codes);
 }
 
 }  // namespace fastmcmd

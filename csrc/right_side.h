@@ -27,22 +27,22 @@ class right_side {
   index_t result_size(index_t tile) const { return tile * (few_columns_ ? k_ : ld_); }
 
   // u = a v[col : col + cols] and, where z is given, z = a' v[row : row + rows]. Both results have
-  // space for `tile` rows; `a` may be read up to whole panels. `next`, where given, is a tile that
-  // will be read soon.
+  // space for `tile` rows; `a` may be read up to whole panels. `next`, where given, will be
+  // read soon.
   void multiply(index_t tile, const T* a, index_t lda, index_t row, index_t rows, index_t col,
-                index_t cols, T* u, T* z, const T* next = nullptr) const {
+                index_t cols, T* u, T* z, soon_read<T> next = {}) const {
     if (few_columns_) {
       table_.multiply_few_columns(round_up(rows, table_.panel_width), round_up(cols, table_.panel_width),
                            k_, a, lda, data_.data() + col, data_.data() + row, ld_, u, z, tile);
       return;
     }
     const index_t nv = ld_ / table_.vector_width;
-    const index_t size = next ? tile * tile / (z ? 2 : 1) : 0;  // asked for in each direction
+    const index_t size = next.size / (z ? 2 : 1);  // asked for in each direction
     table_.multiply(rows, cols, nv, a, lda, 1, data_.data() + col * ld_, ld_, u, ld_,
-                    update::store, {next, size});
+                    update::store, {next.data, size});
     if (z) {
       table_.multiply(cols, rows, nv, a, 1, lda, data_.data() + row * ld_, ld_, z, ld_,
-                      update::store, {next + size, size});
+                      update::store, {next.data + size, size});
     }
   }
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 _T = TypeVar("_T", np.float32, np.float64)
 _Codes: TypeAlias = NDArray[np.int32]
 _Params: TypeAlias = NDArray[np.float64]
+_U16: TypeAlias = NDArray[np.uint16]
 _F32: TypeAlias = NDArray[np.float32]
 _F64: TypeAlias = NDArray[np.float64]
 
@@ -378,6 +379,28 @@ def packed_matmul(tiles: _F32, n: int, v: _F32, out: _F64, threads: int) -> None
 
 @overload
 def packed_matmul(tiles: _F64, n: int, v: _F64, out: _F64, threads: int) -> None: ...
+def quantize_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    tiles: _U16,
+    scales: _F32,
+    v: _F32,
+    out: _F64,
+    threads: int,
+) -> None:
+    """Write K(x, x) v into out (n, k) float64, and quantize K.
+
+    Its lower tiles go into tiles (nb (nb + 1) / 2, tile, tile) uint16, and for each row of a tile its least
+    value and its step into scales (nb (nb + 1) / 2, tile, 2) float32. The product is that of the values
+    before.
+    """
+
+def quantized_matmul(
+    tiles: _U16, scales: _F32, n: int, v: _F32, out: _F64, threads: int
+) -> None:
+    """Write K v into out (n, k) float64 from quantized tiles; v is (n, k) float32."""
+
 @overload
 def dense_matmul(
     a: _F32, v: _F32, out: _F64, threads: int, *, tile: int = 256, transposed: bool = False

@@ -86,6 +86,24 @@ class PackedGram:
 
 
 @dataclass(frozen=True, eq=False)
+class QuantizedGram(PackedGram):
+    """Packed tiles of uint16: a value is the least of its row of the tile, plus so many steps.
+
+    Attributes
+    ----------
+    scales : array (nb (nb + 1) / 2, tile, 2)
+        The least value and the step of each row.
+    """
+
+    scales: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tiles and their scales."""
+        return super().nbytes + int(self.scales.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
 class RowFeatures:
     """Features of b rows at p landmarks.
 
@@ -324,6 +342,17 @@ class Backend(ABC):
         self, kernel: Kernel, x: Points, v: Array
     ) -> tuple[PackedGram, NDArray[np.float64]]:
         """Return the packed tiles of K(x, x) and K(x, x) v, in one pass."""
+
+    @property
+    def quantizes(self) -> bool:
+        """Whether the backend has quantized tiles."""
+        return False
+
+    def quantize_matmul(
+        self, kernel: Kernel, x: Points, v: Array
+    ) -> tuple[QuantizedGram, NDArray[np.float64]]:
+        """Return the quantized tiles of K(x, x) in float32, and K(x, x) v from their values before."""
+        raise NotImplementedError(f"backend {self.name!r} has no quantized tiles")
 
     @abstractmethod
     def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:

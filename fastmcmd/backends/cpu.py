@@ -18,6 +18,7 @@ from fastmcmd.backends.base import (
     NotPositiveDefiniteError,
     PackedGram,
     Points,
+    QuantizedGram,
     RowFeatures,
     packed_shape,
 )
@@ -273,10 +274,34 @@ class CpuBackend(Backend):
         )  # fmt: skip
         return packed, out
 
+    @property
+    def quantizes(self) -> bool:
+        """Whether the backend has quantized tiles."""
+        return True
+
+    def quantize_matmul(
+        self, kernel: Kernel, x: Points, v: Array
+    ) -> tuple[QuantizedGram, NDArray[np.float64]]:
+        """Return the quantized tiles, and the product from their values before."""
+        shape, out = self.packed_shape(x.n), np.empty((x.n, v.shape[1]))
+        scales = np.empty((*shape[:2], 2), dtype=np.float32)
+        packed = QuantizedGram(np.empty(shape, dtype=np.uint16), x.n, scales)
+        core().quantize_matmul(
+            *_program(kernel, self.direct), x.rows, packed.tiles, scales, _like(v, np.float32), out,
+            threads=get_num_threads(),
+        )  # fmt: skip
+        return packed, out
+
     def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
         """Return the product of packed tiles with v."""
         out = np.empty((packed.n, v.shape[1]))
         if not out.size:
+            return out
+        if isinstance(packed, QuantizedGram):
+            core().quantized_matmul(
+                packed.tiles, packed.scales, packed.n, _like(v, np.float32), out,
+                threads=get_num_threads(),
+            )  # fmt: skip
             return out
         v = _like(v, packed.tiles.dtype)
         core().packed_matmul(packed.tiles, packed.n, v, out, threads=get_num_threads())

@@ -50,14 +50,14 @@ def exceeding_budget(nature: Sample, model: Sample, task: Task) -> Budget | None
         least = most = _DENSE
     else:
         least, most = math.ceil(0.8 * rank), math.ceil(1.3 * rank) + 6
-    rows = max(_distinct(_some_inputs(side), len(side)) for side in sides)
-    different = max(_distinct_outputs(side) for side in sides)
-    if _budget(rows, least, different, sides, task).holds():
-        return None
     budget = _budget(n, most, outputs, sides, task)
     if budget.working <= get_num_threads() * TILE_BYTES + _SMALL:
         return None
-    return None if budget.holds(*least_for(list(sides), task)) else budget
+    if budget.holds(*least_for(list(sides), task)):
+        return None
+    rows = max(_distinct(_some_inputs(side), len(side)) for side in sides)
+    different = max(_distinct_outputs(side) for side in sides)
+    return None if _budget(rows, least, different, sides, task).holds() else budget
 
 
 def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task: Task) -> Budget:

@@ -15,7 +15,7 @@ from fastmcmd.kernels import Constant, CustomKernel, Delta, Kernel, Laplacian, P
 from fastmcmd.kernels.distance import Stationary
 
 __all__ = [
-    "FEWEST_PRODUCTS", "FRESH_SECONDS", "READ_COST", "STORE_COST", "USUAL_ERROR", "KernelMatrix",
+    "FEWEST_PRODUCTS", "FRESH_SECONDS", "QUANTIZED_READ_COST", "READ_COST", "STORE_COST", "USUAL_ERROR", "KernelMatrix",
     "MatrixSize", "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
@@ -24,11 +24,13 @@ _SPARED = 10.0  # part of it that an exponential does not cost if it is the four
 _CONSTANT = 1.0  # cost of a constant in a sum or product
 _THREE_STEPS = 3.0  # cost of a coordinate that takes more than one fused multiply-add
 READ_COST = 45.0  # cost of reading a float32 entry of a stored lower triangle from memory
+QUANTIZED_READ_COST = 40.0  # the same of an entry of 16 bits, which is converted
 _WRITE_COST = 45.0  # cost of writing such an entry
 # Cost of the first use of its memory: the system clears pages, and the host of a virtual machine may have
 # to find them. Two shared cores measured 20 to 250, according to what ran before.
 _FRESH_COST = 45.0
 STORE_COST = _WRITE_COST + _FRESH_COST  # cost of an entry that is stored in host memory
+_QUANTIZE_COST = STORE_COST / 2  # the same in 16 bits
 # Wall time in seconds per byte, for plans: it took 0 to 1.3 s of processor time per gigabyte.
 FRESH_SECONDS = 5e-10
 FEWEST_PRODUCTS = 4.0  # products of CG at the default regulariser
@@ -71,14 +73,16 @@ def _parts(kernel: Kernel) -> tuple[float, dict[str, float]]:
             return _EPILOGUE, {"product": 1.0}
 
 
-def cached_pays(cost: float, products: float, on_device: bool) -> bool:
+def cached_pays(cost: float, products: float, on_device: bool, *, quantized: bool = False) -> bool:
     """Tell whether it pays to store tiles with entries of this cost, for so many expected products.
 
     Later products read them. Before that they are written, on the host to memory that is used for the first
     time.
     """
-    first_use = _WRITE_COST if on_device else STORE_COST
-    return (products - 1.0) * (cost - READ_COST) > first_use
+    first_use, read = _WRITE_COST if on_device else STORE_COST, READ_COST
+    if quantized:
+        first_use, read = _QUANTIZE_COST, QUANTIZED_READ_COST
+    return (products - 1.0) * (cost - read) > first_use
 
 
 def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:

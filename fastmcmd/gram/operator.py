@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.memory import power_of_two_within
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks
-from fastmcmd.gram.cost import FEWEST_PRODUCTS, READ_COST, cached_pays, entry_cost, prepared_bytes
-from fastmcmd.gram.precision import EXACT, tile_dtype
+from fastmcmd.gram.cost import (
+    FEWEST_PRODUCTS, QUANTIZED_READ_COST, READ_COST, cached_pays, entry_cost, prepared_bytes,
+)  # fmt: skip
+from fastmcmd.gram.precision import EXACT, FLOAT32, tile_dtype
+from fastmcmd.gram.quantized import (
+    LEAST_QUANTIZED, QUANTIZED_COLUMNS, QUANTIZED_STEPS, quantization_error,
+)  # fmt: skip
 from fastmcmd.gram.row_statistics import (
     check_finite,
     diagonal_of,
@@ -73,7 +79,8 @@ class GramOperator:
         self.budget = budget
         self._products = products
         self.passes = 0
-        self.has_cached = self.has_filed = False
+        self.has_cached = self.has_quantized = self.has_filed = False
+        self.quantized = False
         self.feature_bytes = 0  # of a preconditioner, beside rows and tiles
         self._points: Points | None = None
         self._exact_points: Points | None = None
@@ -83,6 +90,25 @@ class GramOperator:
             self.max_norm2 = largest_norm2(x, self.offset)
             self._largest = largest_diagonal(kernel, x)
         check_finite(kernel, self._largest, self.max_norm2)
+
+    def quantize_within(self, error: float) -> None:
+        """Let products read quantized tiles if their entries then err by at most ``error``.
+
+        That is the root of the mean square, estimated from some rows. Only products after the first are
+        affected: the first computes the tiles.
+        """
+        if not (self.backend.quantizes and self.dtype == FLOAT32 and self.size >= LEAST_QUANTIZED):
+            return
+        rng = generator(self.size, Purpose.PROBE)
+        rows, _ = self.random_rows(QUANTIZED_COLUMNS, rng)
+        values = np.array(self.backend.gram(self.kernel, self.prepare(rows, self.dtype)))
+        self.quantized = quantization_error(values) <= error
+
+    @property
+    def quantization_bound(self) -> float:
+        """Bound on the error of an entry of quantized tiles, beside its rounding in float32."""
+        # Half a step; values lie between -k(x, x) and k(x, x), of the largest.
+        return 1.01 * self._largest / QUANTIZED_STEPS if self.quantized else 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy or a pickle, without prepared rows and tiles."""
@@ -123,15 +149,24 @@ class GramOperator:
     @property
     def caches(self) -> bool:
         """Whether products come from packed tiles."""
-        if not cached_pays(self.entry_cost, self._products, self.backend.on_device):
+        device, quantized = self.backend.on_device, self.quantized
+        if not cached_pays(self.entry_cost, self._products, device, quantized=quantized):
             return False
         rows = self.row_bytes(self.dtype)
-        return self.holds_rows and self.backend.keeps(self.packed_bytes, rows, self.budget)
+        return self.holds_rows and self.backend.keeps(self.tile_bytes, rows, self.budget)
 
     @cached_property
     def packed_bytes(self) -> int:
         """Bytes of the packed lower tiles."""
         return math.prod(self.backend.packed_shape(len(self))) * self.dtype.itemsize
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the tiles that products read, which may be quantized."""
+        full = self.packed_bytes
+        if not self.quantized:
+            return full
+        return full // 2 + 2 * full // self.backend.packed_shape(self.size)[1]  # codes and scales
 
     def row_bytes(self, dtype: DType) -> int:
         """Return the bytes of all rows prepared in ``dtype``."""
@@ -194,12 +229,21 @@ class GramOperator:
         if self._packed is not None:
             return self.backend.packed_matmul(self._packed, v)
         if self.caches:
-            self.has_cached = True
-            self._packed, product = self.backend.pack_matmul(self.kernel, self.points(), v)
-            return product
+            return self._filled(v)
         if not self.holds_rows:
             return self.cross_matmul(self.x, v, self.dtype)
         return self.backend.symmetric_matmul(self.kernel, self.points(), v)
+
+    def _filled(self, v: AnyArray) -> AnyArray:
+        """Fill the packed tiles, and return the product."""
+        if not self.quantized:
+            self.has_cached = True
+            self._packed, product = self.backend.pack_matmul(self.kernel, self.points(), v)
+            return product
+        self.has_quantized = True
+        self._packed, product = self.backend.quantize_matmul(self.kernel, self.points(), v)
+        # A run that continues from a checkpoint gets the bits of one that was not interrupted.
+        return product if self.passes == 1 else self.backend.packed_matmul(self._packed, v)
 
     def drop_tiles(self) -> None:
         """Free the packed tiles."""
@@ -217,10 +261,12 @@ class GramOperator:
 
     @property
     def cache(self) -> str:
-        """Where tiles were stored: "disk" (a factor), "packed" in memory, or "streamed" (nowhere)."""
+        """Where tiles were stored: "disk" (a factor), "packed" or "quantized" in memory, or "streamed" (nowhere)."""
         if self.has_filed:
             return "disk"
-        return "packed" if self.has_cached else "streamed"
+        if self.has_cached:
+            return "packed"
+        return "quantized" if self.has_quantized else "streamed"
 
     @property
     def peak_bytes(self) -> int:
@@ -228,14 +274,16 @@ class GramOperator:
         if self.has_filed:  # block columns of the factor use the whole budget
             return self.budget
         rows = self.row_bytes(self.dtype) + self.feature_bytes
-        return rows + (self.packed_bytes if self.has_cached else 0)
+        if self.has_cached:
+            return rows + self.packed_bytes
+        return rows + (self.tile_bytes if self.has_quantized else 0)
 
     @property
     def spare_bytes(self) -> int:
         """Bytes of the budget that prepared rows and packed tiles leave; 0 on a device."""
         if self.backend.on_device or not self.holds_rows:
             return 0
-        tiles = self.packed_bytes if self.caches else 0
+        tiles = self.tile_bytes if self.caches else 0
         return self.budget - self.row_bytes(self.dtype) - tiles
 
     @property
@@ -323,7 +371,8 @@ class GramOperator:
 
     def cached_cost(self, columns: int) -> float:
         """Return the cost of a product from stored tiles, in float32 operations."""
-        return float(self.size) ** 2 * self.dtype.itemsize / 4 * (READ_COST + 2 * columns)
+        read = QUANTIZED_READ_COST if self.quantized else READ_COST
+        return float(self.size) ** 2 * self.dtype.itemsize / 4 * (read + 2 * columns)
 
     def product_cost(self, columns: int) -> float:
         """Return the cost of each product after the first."""

@@ -257,7 +257,7 @@ class SubsampleOperator(GramOperator):
         else:
             times = 1 if self.holds_rows else 2
             self.work += times * self.streamed_cost(columns)
-            self.fresh_bytes += self.packed_bytes if self.caches else 0
+            self.fresh_bytes += self.tile_bytes if self.caches else 0
         start = time.perf_counter()
         out = super().matmul(v, exact=exact)
         seconds = time.perf_counter() - start
@@ -305,5 +305,6 @@ class SubsampleProblem(LinearProblem):
             self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved,
             self.products,
         )  # fmt: skip
+        self._permit_quantized(operator)
         self.operators.append(operator)
         return operator

@@ -118,6 +118,7 @@ def refined(
     ):
         noise = start.certificate.rounding  # of the exact residual itself
         row = rounding(operator, correction, dtype=operator.dtype)
+        row += operator.quantization_bound * float(np.sqrt(row_squares(correction)).sum())
         bound = (
             scaled_norm(recurred_residual, system.shift)
             + noise

@@ -322,7 +322,8 @@ def _first(
     short = any(result.short for result in results)
     if not short and not exact_pass(operator, columns, certificate, iterations):
         recurred = [result.residual for result in results]
-        if _later_cost(operator, columns) <= certify.sampled_cost(operator, columns):
+        later, sample = _later_cost(operator, columns), certify.sampled_cost(operator, columns)
+        if later <= sample and not operator.quantized:
             # With few rows a recomputed residual is cheap, and free of the rounding that the iterations
             # left in the recurrence. Without it the sampled bound would often miss the goal, and the exact
             # pass would follow anyway.

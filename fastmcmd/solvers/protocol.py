@@ -14,6 +14,7 @@ all is a choice between forms, not solvers: see `fastmcmd.estimate.outputs`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
@@ -27,10 +28,12 @@ from fastmcmd.gram.cost import FEWEST_PRODUCTS, KernelMatrix, expected_products
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows
-from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal
+from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal, scaled_norm
 
 __all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
 
+_QUANTIZED_SHARE = 0.2  # of the permitted error, that quantized tiles may add
+_LATER, _ROW_SPREAD = 0.3, 8.0  # |B| after the first step; the certified error of a row in typical errors
 _MOST_CONDITION = 1e4  # the smallest eigenvalues of a preconditioner are then right to 0.1 %
 
 
@@ -135,7 +138,28 @@ class LinearProblem:
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K in tiles of ``dtype``, with ``reserved`` bytes of the budget left for other uses."""
         budget = self.budget - reserved
-        return GramOperator(self.backend, self.kernel, self.x, dtype, budget, self.products)
+        operator = GramOperator(
+            self.backend, self.kernel, self.x, dtype, budget, self.products
+        )
+        self._permit_quantized(operator)
+        return operator
+
+    def _permit_quantized(self, operator: GramOperator) -> None:
+        """Let products read quantized tiles where that adds little to the certified error.
+
+        Entries that err at random by e, all alike, leave ``sqrt(n) e |B|`` in a residual, and about ``e |B|``
+        in each of its rows, of which a certificate takes a multiple of the largest. The first product is
+        exact: |B| counts without its first step.
+        """
+        scale, error = self.goal.scale, 0.0
+        for system in self.systems:
+            shift = float(system.shift.min())
+            size = _LATER * scaled_norm(system.rhs, system.shift) / math.sqrt(shift)
+            size *= operator.rounding_share
+            rows = math.sqrt(len(operator) / shift)
+            error = max(error, size * (scale / 2 * rows + _ROW_SPREAD))
+        if math.isfinite(error):
+            operator.quantize_within(_QUANTIZED_SHARE * self.goal.error / max(error, 1e-300))
 
     @property
     def products(self) -> float:
