@@ -176,7 +176,7 @@ void dense_matmul(const kernel_table<T>& table, const strided_matrix<T>& a, cons
       });
 }
 
-struct reads_nothing_soon {
+struct no_tiles_ahead {
   template <class T>
   soon_read<T> of(index_t) const {
     return {};
@@ -185,7 +185,7 @@ struct reads_nothing_soon {
 
 // out = K v for a symmetric matrix whose tiles come from tile_at(rows, cols, pair, thread) with row
 // length ld. What `stored` has in memory of the next pair is asked for beside the work.
-template <class T, class Tile, class Stored = reads_nothing_soon>
+template <class T, class Tile, class Stored = no_tiles_ahead>
 void symmetric_product(const right_side<T>& right, index_t n, index_t tile, index_t ld,
                        double* out, workspace<T>& memory, const execution& run,
                        const Tile& tile_at, const Stored& stored = {}) {

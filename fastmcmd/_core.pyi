@@ -396,9 +396,7 @@ def quantize_matmul(
     before.
     """
 
-def quantized_matmul(
-    tiles: _U16, scales: _F32, n: int, v: _F32, out: _F64, threads: int
-) -> None:
+def quantized_matmul(tiles: _U16, scales: _F32, n: int, v: _F32, out: _F64, threads: int) -> None:
     """Write K v into out (n, k) float64 from quantized tiles; v is (n, k) float32."""
 
 @overload

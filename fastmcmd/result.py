@@ -107,8 +107,9 @@ class Info:
     form : str
         "feature" (low rank of the output kernel) or "dense".
     backend, dtype, cache : str
-        Backend that computed the tiles, final precision, and storage of the tiles: "packed" in memory, on
-        "disk" (a Cholesky factor read from a file), or "streamed".
+        Backend that computed the tiles, final precision, and storage of the tiles: "packed" in memory,
+        "quantized" (packed in 16 bits, where that hardly adds to the error), on "disk" (a Cholesky factor
+        read from a file), or "streamed".
     certificate : str
         Kind of the error bound: "rigorous", or "sampled" if the residual was estimated from randomly drawn
         rows (256, in addition to the 32 with the largest kernel value; with four standard errors).

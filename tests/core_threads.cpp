@@ -104,6 +104,16 @@ std::vector<double> results(int threads) {
     packed_matmul(table, tiles.data(), n, tile, v.data(), columns, out.data(), how);
     keep(out);
   }
+  if constexpr (std::is_same_v<T, float>) {
+    aligned_buffer<uint16_t> codes(pair_count(blocks) * tile * tile);
+    aligned_buffer<float> scales(pair_count(blocks) * tile * 2);
+    quantize_matmul(symmetric, {{codes.data(), tile}, scales.data()}, v.data(), k, out.data(), how);
+    keep(out);
+    for (const index_t columns : {index_t(3), k}) {
+      quantized_matmul(table, {{codes.data(), tile}, scales.data()}, n, v.data(), columns, out.data(), how);
+      keep(out);
+    }
+  }
   for (index_t i = 0; i < n; ++i) {
     const index_t block = i / tile, row = i % tile;
     tiles.data()[pair_index(block, block) * tile * tile + row * tile + row] += 5;

@@ -15,8 +15,8 @@ from fastmcmd.kernels import Constant, CustomKernel, Delta, Kernel, Laplacian, P
 from fastmcmd.kernels.distance import Stationary
 
 __all__ = [
-    "FEWEST_PRODUCTS", "FRESH_SECONDS", "QUANTIZED_READ_COST", "READ_COST", "STORE_COST", "USUAL_ERROR", "KernelMatrix",
-    "MatrixSize", "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
+    "FEWEST_PRODUCTS", "FRESH_SECONDS", "QUANTIZED_READ_COST", "READ_COST", "STORE_COST", "USUAL_ERROR",
+    "KernelMatrix", "MatrixSize", "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # cost of the exponential or power of an entry
@@ -79,10 +79,10 @@ def cached_pays(cost: float, products: float, on_device: bool, *, quantized: boo
     Later products read them. Before that they are written, on the host to memory that is used for the first
     time.
     """
-    first_use, read = _WRITE_COST if on_device else STORE_COST, READ_COST
+    first_use, each_later = _WRITE_COST if on_device else STORE_COST, READ_COST
     if quantized:
-        first_use, read = _QUANTIZE_COST, QUANTIZED_READ_COST
-    return (products - 1.0) * (cost - read) > first_use
+        first_use, each_later = _QUANTIZE_COST, QUANTIZED_READ_COST
+    return (products - 1.0) * (cost - each_later) > first_use
 
 
 def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:

@@ -22,11 +22,19 @@ from fastmcmd.backends.base import Backend, PackedGram, Points
 from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks
 from fastmcmd.gram.cost import (
-    FEWEST_PRODUCTS, QUANTIZED_READ_COST, READ_COST, cached_pays, entry_cost, prepared_bytes,
+    FEWEST_PRODUCTS,
+    QUANTIZED_READ_COST,
+    READ_COST,
+    cached_pays,
+    entry_cost,
+    prepared_bytes,
 )  # fmt: skip
 from fastmcmd.gram.precision import EXACT, FLOAT32, tile_dtype
 from fastmcmd.gram.quantized import (
-    LEAST_QUANTIZED, QUANTIZED_COLUMNS, QUANTIZED_STEPS, quantization_error,
+    LEAST_QUANTIZED,
+    QUANTIZED_COLUMNS,
+    QUANTIZED_STEPS,
+    quantization_error,
 )  # fmt: skip
 from fastmcmd.gram.row_statistics import (
     check_finite,
@@ -261,7 +269,7 @@ class GramOperator:
 
     @property
     def cache(self) -> str:
-        """Where tiles were stored: "disk" (a factor), "packed" or "quantized" in memory, or "streamed" (nowhere)."""
+        """Where tiles were: on "disk" (a factor), "packed" or "quantized" in memory, or "streamed"."""
         if self.has_filed:
             return "disk"
         if self.has_cached:
@@ -371,8 +379,8 @@ class GramOperator:
 
     def cached_cost(self, columns: int) -> float:
         """Return the cost of a product from stored tiles, in float32 operations."""
-        read = QUANTIZED_READ_COST if self.quantized else READ_COST
-        return float(self.size) ** 2 * self.dtype.itemsize / 4 * (read + 2 * columns)
+        entry = QUANTIZED_READ_COST if self.quantized else READ_COST
+        return float(self.size) ** 2 * self.dtype.itemsize / 4 * (entry + 2 * columns)
 
     def product_cost(self, columns: int) -> float:
         """Return the cost of each product after the first."""

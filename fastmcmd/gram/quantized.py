@@ -16,13 +16,15 @@ __all__ = ["LEAST_QUANTIZED", "QUANTIZED_COLUMNS", "QUANTIZED_STEPS", "quantizat
 
 QUANTIZED_STEPS = 65535
 QUANTIZED_COLUMNS = 256  # columns of a tile
-LEAST_QUANTIZED = 8192  # rows: with fewer the tiles take little memory, and certificates compute them again
+LEAST_QUANTIZED = (
+    8192  # rows: with fewer the tiles take little memory, and certificates compute them again
+)
 
 
 def quantization_error(values: Array) -> float:
-    """Return the root of the mean square error of entries of tiles such as ``values`` (m, m), K of some rows.
+    """Return the root of the mean square error of entries of tiles, from ``values`` (m, m): K of some rows.
 
-    Without its diagonal: few tiles contain that of K.
+    Their diagonal does not count: few tiles contain that of K. It is overwritten.
     """
     np.fill_diagonal(values, np.nan)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -33,7 +33,10 @@ from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal, scaled_no
 __all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
 
 _QUANTIZED_SHARE = 0.2  # of the permitted error, that quantized tiles may add
-_LATER, _ROW_SPREAD = 0.3, 8.0  # |B| after the first step; the certified error of a row in typical errors
+_LATER, _ROW_SPREAD = (
+    0.3,
+    8.0,
+)  # |B| after the first step; the certified error of a row in typical errors
 _MOST_CONDITION = 1e4  # the smallest eigenvalues of a preconditioner are then right to 0.1 %
 
 
@@ -138,18 +141,16 @@ class LinearProblem:
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
         """Return K in tiles of ``dtype``, with ``reserved`` bytes of the budget left for other uses."""
         budget = self.budget - reserved
-        operator = GramOperator(
-            self.backend, self.kernel, self.x, dtype, budget, self.products
-        )
+        operator = GramOperator(self.backend, self.kernel, self.x, dtype, budget, self.products)
         self._permit_quantized(operator)
         return operator
 
     def _permit_quantized(self, operator: GramOperator) -> None:
         """Let products read quantized tiles where that adds little to the certified error.
 
-        Entries that err at random by e, all alike, leave ``sqrt(n) e |B|`` in a residual, and about ``e |B|``
-        in each of its rows, of which a certificate takes a multiple of the largest. The first product is
-        exact: |B| counts without its first step.
+        Entries that err at random by e, all alike, leave ``sqrt(n) e |B|`` in a residual, and about
+        ``e |B|`` in each of its rows, of which a certificate takes a multiple of the largest. The first
+        product is exact: |B| counts without its first step.
         """
         scale, error = self.goal.scale, 0.0
         for system in self.systems:
