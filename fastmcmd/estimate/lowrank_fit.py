@@ -72,7 +72,8 @@ class LowRank:
         if setting.most != self.landmarks:
             setting = replace(setting, most=self.landmarks)
             problem = replace(problem, setting=setting)
-        hasty = setting.give_up and not setting.patient
+        # On a line a glance would take as long as the search itself.
+        hasty = setting.give_up and not setting.patient and problem.stream.x.shape[1] > 1
         if hasty and not trace_may_suffice(
             problem.stream.x, problem.backend, problem.kernel, problem.lam, setting.goal, setting.scale,
             setting.most,

@@ -23,11 +23,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.backends.base import Backend, Products
-from fastmcmd.backends.tall_skinny import inner
+from fastmcmd.backends.tall_skinny import cholesky_factor, eigh, inner, substituted, times
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import UNIT, relative_error
@@ -238,16 +237,16 @@ def solve_sums(
     solved = _normal_equations(system)
     weights = solved(cross)
     # Refined once; the remaining residual is part of the bound.
-    weights += solved(cross - system @ weights)
-    equation_residual = float(np.linalg.norm(cross - system @ weights))
-    size = cross.T @ weights
-    energy = square - size - size.T + weights.T @ gram @ weights
+    weights += solved(times(system, weights, base=cross, sign=-1.0))
+    equation_residual = float(np.linalg.norm(times(system, weights, base=cross, sign=-1.0)))
+    size = inner(cross, weights)
+    energy = square - size - size.T + inner(weights, times(gram, weights))
     energy = (energy + energy.T) / 2
     trace = float(np.trace(gram))
     slack = sums.rounding + 4 * len(gram) * UNIT
     norm = float(np.linalg.norm(weights))
     right = float(np.trace(square))
-    b2 = float(np.linalg.eigvalsh(energy)[-1]) + 4 * slack * (right + trace * norm**2)
+    b2 = float(eigh(energy, vectors=False)[0][-1]) + 4 * slack * (right + trace * norm**2)
     b = float(np.sqrt(max(b2, 0.0)))
     equation_residual += slack * (trace * norm + np.sqrt(trace * right))
     if rounding is None:
@@ -311,6 +310,9 @@ def _normal_equations(system: Array) -> Callable[[Array], Array]:
     If their rounding exceeds 1, a Cholesky factor need not exist. The eigenvalues are then raised to at
     least 1, their lower bound without rounding. The resulting residual is part of the error bound.
 
+    SciPy and NumPy bring a BLAS each: the threads of one still spin, and take the other's processors, for
+    20 to 40 ms after a call.
+
     Raises
     ------
     NumericalError
@@ -322,9 +324,9 @@ def _normal_equations(system: Array) -> Callable[[Array], Array]:
             "the columns of x to unit variance, or use dtype='float64'"
         )
     try:
-        factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        values, vectors = scipy.linalg.eigh(system, check_finite=False)
+        factor = cholesky_factor(system)
+    except np.linalg.LinAlgError:
+        values, vectors = eigh(system)
         inverse = 1.0 / np.maximum(values, 1.0)
-        return lambda rhs: np.asarray(vectors @ (inverse[:, None] * (vectors.T @ rhs)))
-    return lambda rhs: np.asarray(scipy.linalg.cho_solve(factor, rhs, check_finite=False))
+        return lambda rhs: times(vectors, inverse[:, None] * inner(vectors, rhs))
+    return lambda rhs: substituted(factor, substituted(factor, rhs), transposed=True)

@@ -36,6 +36,7 @@ from fastmcmd.solvers.cg import (
 )
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
+from fastmcmd.solvers.preconditioner import Landmarks
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 from fastmcmd.solvers.switch_policy import (
     Preconditioners,
@@ -103,6 +104,7 @@ class PreconditionedCG:
         state: Checkpoint | None = None,
         alternative: Cost | None = None,
         operator: GramOperator | None = None,
+        landmarks: Landmarks | None = None,
     ) -> Solved:
         """Return certified solutions; if CG misses the goal, the most accurate ones.
 
@@ -114,10 +116,12 @@ class PreconditionedCG:
             Cost of the solver that takes over if CG does not converge: the products may cost as much.
         operator : GramOperator, optional
             The result of `operator` for this problem.
+        landmarks : Landmarks, optional
+            Landmarks that a `SwitchPolicy` with that operator has searched.
         """
         operator = operator or self.operator(problem)
         work = _Precisions(self, problem, progress, state, alternative)
-        for attempt in work.attempts(operator):
+        for attempt in work.attempts(operator, landmarks):
             for run in attempt.runs():
                 with run.saved_at_interrupt():
                     for norm in run.products():
@@ -147,7 +151,7 @@ class _Precisions:
         self._best: Solved | None = None
         self._passes, self._notes, self._rounding_alone = 0, list[str](), False
 
-    def attempts(self, operator: GramOperator) -> Iterator[Attempt]:
+    def attempts(self, operator: GramOperator, landmarks: Landmarks | None) -> Iterator[Attempt]:
         """Yield the attempts, the first with ``operator``; the caller makes their runs."""
         problem, fixed = self._problem, self._solver.dtype is not None
         goal, first, preconditioners = problem.goal, operator.dtype, None
@@ -168,8 +172,9 @@ class _Precisions:
                 operator, problem.systems, problem.size(operator), goal, self._solver.certificate,
                 self._most_products(operator), self._progress, search_budget(problem), preconditioners,
                 stages_of(self._state, f"{problem.name} {precision}"),
-                last=precision == EXACT or fixed,
+                landmarks, last=precision == EXACT or fixed,
             )  # fmt: skip
+            landmarks = None  # of the first attempt only
             yield attempt
             preconditioners = attempt.preconditioners
             self._take(attempt, operator)
@@ -256,6 +261,8 @@ class Attempt:
         Preconditioners that an earlier attempt needed; this one begins with them.
     stages : callable, optional
         Function of a name that returns the checkpoint stage for that part of the attempt.
+    landmarks : Landmarks, optional
+        Landmarks that were searched with this operator before.
     last : bool
         Whether no attempt in a higher precision follows if this one does not converge.
 
@@ -281,9 +288,11 @@ class Attempt:
         budget: int,
         preconditioners: Preconditioners | None = None,
         stages: Stages | None = None,
+        landmarks: Landmarks | None = None,
         *,
         last: bool = True,
     ) -> None:
+        self._landmarks = landmarks
         self._operator, self._systems, self._size, self._goal = operator, systems, size, goal
         self._certificate, self._limit, self._progress = certificate, limit, progress
         self._budget, self._stages, self._last = budget, stages, last
@@ -396,8 +405,9 @@ class Attempt:
         run = self._run(_PlainRun, None if saved_state is None else saved_state.cg, store)
         run.policy = SwitchPolicy(
             self._operator, self._systems, self._size, self._goal.residual, self._limit, self._budget,
-            self._certificate,
+            self._certificate, self._landmarks,
         )  # fmt: skip
+        self._landmarks = None
         if saved_state is not None:
             run.interrupted = True
             run.history, run.decided = tuple(saved_state.history), saved_state.decided
