@@ -16,11 +16,10 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.options import Options
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import Cholesky
-from fastmcmd.solvers.costs import cg_cost
 from fastmcmd.solvers.preconditioned_cg import PreconditionedCG, search_budget
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
-from fastmcmd.solvers.switch_policy import FIRST_PRODUCTS, SwitchPolicy
+from fastmcmd.solvers.switch_policy import SwitchPolicy
 
 __all__ = ["Auto", "solver_of"]
 
@@ -107,9 +106,7 @@ class Auto:
             operator, problem.systems, size, problem.goal.residual, MOST_PRODUCTS, search_budget(problem),
             self.certificate,
         )  # fmt: skip
-        # CG that begins without landmarks takes them after some products.
-        plain = 0.0 if policy.part_rows() else cg_cost(size, FIRST_PRODUCTS).total
-        return policy.cheapest(policy.from_start(_WORTH * most - plain))
+        return policy.cheapest(policy.from_start(_WORTH * most))
 
 
 def solver_of(options: Options) -> Solver:

@@ -262,7 +262,8 @@ class Attempt:
     stages : callable, optional
         Function of a name that returns the checkpoint stage for that part of the attempt.
     landmarks : Landmarks, optional
-        Landmarks that were searched with this operator before.
+        Landmarks that were searched with this operator before. CG begins with them if a part of the rows
+        cannot show how many products it would need without.
     last : bool
         Whether no attempt in a higher precision follows if this one does not converge.
 
@@ -317,16 +318,19 @@ class Attempt:
                 del landmarks
             saved_state = None  # its arrays are not held any longer than needed
         elif self.preconditioners is None:
-            plain = self._plain()
+            plain, cheapest = self._plain(), self._landmarks
+            self._landmarks = None
             part_rows = 0 if plain.interrupted else plain.policy.part_rows()
             if part_rows:
                 on_part = _PartRun(plain.policy.on_part(part_rows))
                 yield on_part
                 cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.count))
+                del on_part
+            if not plain.interrupted:
                 self.preconditioners = preconditioners_of(
                     self._operator, self._systems, self._size, cheapest, self._budget
                 )
-                del on_part, cheapest
+            del cheapest
             if self.preconditioners is None:
                 # A saved run may lack the decision on its last product.
                 if not self.switches(plain):
@@ -407,7 +411,6 @@ class Attempt:
             self._operator, self._systems, self._size, self._goal.residual, self._limit, self._budget,
             self._certificate, self._landmarks,
         )  # fmt: skip
-        self._landmarks = None
         if saved_state is not None:
             run.interrupted = True
             run.history, run.decided = tuple(saved_state.history), saved_state.decided

@@ -24,15 +24,10 @@ from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Look, Precondition
 from fastmcmd.solvers.protocol import ProblemSize
 from fastmcmd.solvers.row_features import StoredFeatures, StreamedFeatures
 
-__all__ = [
-    "FIRST_PRODUCTS", "Allowance", "Preconditioners", "SwitchPolicy", "landmarks_after",
-    "preconditioners_of",
-]  # fmt: skip
+__all__ = ["Allowance", "Preconditioners", "SwitchPolicy", "landmarks_after", "preconditioners_of"]
 
 
-FIRST_PRODUCTS = (
-    4  # products before the first decision; each later one comes after half as many more
-)
+_FIRST = 4  # products before the first decision; each later one comes after half as many more
 _WORTH = 0.6  # largest cost of a preconditioned run, relative to the expected cost of plain CG
 _LEAST_PRODUCTS = 3.0  # products of preconditioned CG: this number, and
 _PER_ROOT = 0.4  # this many per decade of residual and root of the remaining eigenvalue (measured)
@@ -344,7 +339,7 @@ class SwitchPolicy:
 
 def _looked_at(count: int) -> bool:
     """Tell whether the policy decides after ``count`` products."""
-    look = FIRST_PRODUCTS
+    look = _FIRST
     while look < count:
         look += max(2, look // 2)
     return look == count
