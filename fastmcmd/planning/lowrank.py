@@ -287,7 +287,7 @@ class _Look:
         cost = PassCost.of_problem(self._problem)
         count = LandmarkCount(setting.certificate, setting.most, cost)
         for rank in ranks_to_try(search.rank, end, [count]):
-            if rank < min(_STEP * search.rank, end):
+            if rank < min(_STEP * search.rank, setting.most):
                 continue
             self._extend(rank)
             last = search.exhausted or rank == setting.most
