@@ -310,7 +310,7 @@ def solve_sums(
 def eigenvalues(matrix: Array) -> Array:
     """Return the eigenvalues (r,), ascending, of a symmetric matrix of few columns."""
     if len(matrix) > _SMALL:
-        return np.linalg.eigvalsh(matrix)
+        return np.asarray(np.linalg.eigvalsh(matrix), dtype=np.float64)
     return eigh(matrix, vectors=False)[0]
 
 
