@@ -214,13 +214,13 @@ class _Look:
         """
         landmarks = search.landmarks
         if self._problem.backend.on_device:
-            return self._measured(search, landmarks)
+            return self._measurement(search, landmarks)
         few = min(landmarks, _TIMED_LANDMARKS)
-        sums, values = self._measured(search, few)
-        more, fewer = self._counted(search, landmarks), self._counted(search, few)
+        sums, values = self._measurement(search, few)
+        more, fewer = self._by_operations(search, landmarks), self._by_operations(search, few)
         return sums + more[0] - fewer[0], values + more[1] - fewer[1]
 
-    def _measured(self, search: Search, landmarks: int) -> tuple[float, float]:
+    def _measurement(self, search: Search, landmarks: int) -> tuple[float, float]:
         rng, problem, rows = generator(0, Purpose.PLAN), self._problem, self._rows
         kernel, backend = problem.kernel, problem.backend
         pivots = rows.x[rng.integers(0, len(rows), landmarks)]
@@ -244,7 +244,7 @@ class _Look:
             values *= 1 + sampled_rows(search.landmarks) / landmarks
         return sums, values
 
-    def _counted(self, search: Search, landmarks: int) -> tuple[float, float]:
+    def _by_operations(self, search: Search, landmarks: int) -> tuple[float, float]:
         problem, cost = self._problem, PassCost.of_problem(self._problem)
         per_second = rate(problem.backend, problem.kernel, self._rows, cost.columns, FLOAT32)
         sums = cost.of("rigorous" if search.bounds_rounding else "sums", landmarks)
