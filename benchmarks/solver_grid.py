@@ -31,6 +31,7 @@ _SOLVERS = ("cg", "lowrank", "cholesky")
 _LOSES = 1.2
 _TOL = 1e-6  # the default
 _LEAST_SECONDS = 0.02  # of auto, for a ratio that says something
+_FIRST_CALL = 0.3  # seconds that a first call may take on top
 
 
 def _child(pipe, cell, solver, calls):
@@ -83,7 +84,7 @@ def measure(cell):
         auto = min(auto, seconds(cell, "auto", 600, calls))
     out = {"cell": cell, "auto": auto}
     for solver in _SOLVERS:
-        out[solver] = seconds(cell, solver, 1.1 * auto[0] + 0.02, calls)
+        out[solver] = seconds(cell, solver, 1.1 * auto[0] + _FIRST_CALL, calls)
     best = min(one[0] for one in out.values() if one is not None and isinstance(one[0], float))
     out["ratio"] = auto[0] / best
     return out

@@ -29,20 +29,24 @@ class Budget:
         ``memory_limit``.
     working : int
         Bytes of outputs, features, right-hand sides, iterates and thread-local tiles.
+    estimated : bool
+        Whether the rank of the output kernel, on which they depend, is only known from some outputs.
     """
 
     limit: int
     working: int
+    estimated: bool = False
 
     @staticmethod
     def of(
-        limit: int, *, n: int, columns: int, outputs: int, rank: int, points: int, threads: int
-    ) -> Budget:
+        limit: int, *, n: int, columns: int, outputs: int, rank: int, points: int, threads: int,
+        estimated: bool = False,
+    ) -> Budget:  # fmt: skip
         """Return the budget of a solve with ``columns`` right-hand sides over ``n`` inputs."""
         iterates = _CG_ARRAYS * 8 * n * columns
         features = 8 * outputs * (3 * rank + 6)
         values = 8 * points * (2 * columns + 4)
-        return Budget(limit, iterates + features + values + threads * TILE_BYTES)
+        return Budget(limit, iterates + features + values + threads * TILE_BYTES, estimated)
 
     def serves_as(self, other: Budget, n: int, dim: int, least: int = 0) -> bool:
         """Tell whether n inputs of ``dim`` columns allow every method here that ``other`` allows.
@@ -88,9 +92,13 @@ class Budget:
 
     def shortage(self, least: int = 0, purpose: str = "to stream this problem") -> MemoryLimitError:
         """Return the error that fewer bytes are left; arguments as in `available`."""
+        need, amount = self.working + max(least, _LEAST_BYTES), "at least"
+        if self.estimated:  # two digits, rounded up
+            unit = 10 ** max(0, len(str(need)) - 2)
+            need, amount = -(-need // unit) * unit, "about"
         return MemoryLimitError(
-            f"memory_limit is {format_bytes(self.limit)}; at least "
-            f"{format_bytes(self.working + max(least, _LEAST_BYTES))} are needed {purpose}"
+            f"memory_limit is {format_bytes(self.limit)}; {amount} {format_bytes(need)} are needed "
+            f"{purpose}"
         )
 
 

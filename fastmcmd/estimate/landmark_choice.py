@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends import tall_skinny
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tiled import times
 from fastmcmd.estimate.landmark_count import (
@@ -248,8 +249,8 @@ class CandidateProblem:
             some = slice(start, start + step)
             points = backend.points(inputs[some], EXACT, offset)
             image += backend.matmul(kernel, targets, points, right[some])
-        low = columns[:, rows].T @ (columns[:, part::_PARTS] @ right)
-        return np.asarray(low - image)
+        low = tall_skinny.times(columns[:, part::_PARTS], right)
+        return tall_skinny.inner(columns[:, rows], low) - image
 
 
 class LandmarkChoice:

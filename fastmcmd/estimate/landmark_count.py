@@ -106,8 +106,10 @@ class PassCost:
         return cls(entry, problem.stream.columns)
 
     def of(self, kind: str, rank: float) -> float:
-        """Return the cost with this kind of certificate and number of landmarks."""
+        """Return the cost with this kind of certificate and number of landmarks; "sums" has none."""
         sums = rank * (self.entry + PAIR_COST * rank)
+        if kind == "sums":
+            return EXACT_COST * sums
         if kind == "rigorous":  # interpolation coefficients bound the rounding: half as much again
             return EXACT_COST * (sums + PAIR_COST / 2 * rank * rank)
         residuals = (rank + sampled_rows(rank)) * (self.entry + 2 * self.columns)

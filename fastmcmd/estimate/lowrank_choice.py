@@ -28,12 +28,10 @@ _VECTOR_COLUMNS = 256  # the same for a vector output
 _PATIENT = 40000  # rows from which CG is slow enough to justify a longer search
 _LEAST_LANDMARKS = 32
 _BYTES_PER_PAIR = 200  # bytes for each pair of landmarks: sums, factors, candidates
-# The low-rank form can pay from that many operations of CG on: 16,000 rows of two columns. Its search alone
-# takes as long as CG with 5,000 to 8,000 rows.
-_LEAST_ROWS, _LEAST_WORK = 4000, 1.02e11
-_LEAST_ON_LINE = (
-    1.5e10  # the same for one column, where a few dozen landmarks are enough: 7,000 rows
-)
+# The low-rank form can pay from that many operations of CG on: 4,000 rows of two columns at a hundredth of
+# the largest eigenvalue. A glance at the rows takes as long as a tenth of that.
+_LEAST_ROWS, _LEAST_WORK = 4000, 1.2e10
+_ON_LINE = 2000, 3e9  # the same for one column, where a few dozen landmarks are enough
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
 # Operations of CG on a device in the time of one of the search, which runs on the host: on an H200, CG of
 # 500,000 rows takes less time than a search.
@@ -50,11 +48,11 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return 0
     if solver != "auto" or last_resort:
         return min(n, _MOST_LANDMARKS)
-    if n < _LEAST_ROWS:
+    least_rows, least = _ON_LINE if dim == 1 else (_LEAST_ROWS, _LEAST_WORK)
+    if n < least_rows:
         return 0
     matrix = MatrixSize(kernel, n, dim, backend)
     size = ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
-    least = _LEAST_ON_LINE if dim == 1 else _LEAST_WORK
     least *= _OF_DEVICE if task.backend.on_device else 1.0
     if BlockCG().estimate(size).total < least:
         return 0
@@ -62,7 +60,7 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
     affordable = LowRank.affordable(size, _SHARE * easy.total).landmarks
     if n < _PATIENT:  # the small dense problems of the search weigh more
-        affordable //= 3
+        affordable //= 2
     return min(n // 4, _MOST_LANDMARKS, affordable)
 
 

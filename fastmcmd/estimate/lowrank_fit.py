@@ -28,7 +28,7 @@ from fastmcmd.solvers.landmarks import importance_of
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.protocol import Cost, ProblemSize
 
-__all__ = ["LowRank"]
+__all__ = ["Certification", "LowRank"]
 
 _ROUNDS = 4  # passes of the normal equations at most; each adds landmarks until the goal is met
 # Factor by which the number of landmarks grows from one pass to the next; half of the goal is aimed at.
@@ -72,7 +72,8 @@ class LowRank:
         if setting.most != self.landmarks:
             setting = replace(setting, most=self.landmarks)
             problem = replace(problem, setting=setting)
-        hasty = setting.give_up and not setting.patient
+        # On a line a glance would take as long as the search itself.
+        hasty = setting.give_up and not setting.patient and problem.stream.x.shape[1] > 1
         if hasty and not trace_may_suffice(
             problem.stream.x, problem.backend, problem.kernel, problem.lam, setting.goal, setting.scale,
             setting.most,
@@ -86,17 +87,11 @@ class LowRank:
         features, kinds = first
         fixed, notes = has_own_landmarks or setting.rank is not None, choice.notes
         passes = Passes(problem, progress, state)
-        work = _Certification(problem, kinds, passes)
+        work = Certification(problem, kinds, passes)
         best: tuple[float, LowRankPart, Array] | None = None
         for attempt in range(_ROUNDS):
             last = fixed or attempt + 1 == _ROUNDS or features.rank >= setting.most
-            dtype, sizes = work.precision(features)
-            row_pass = passes.sums(features, dtype, sizes=sizes)
-            certified = work.by_trace(features, dtype, row_pass, last=last)
-            if certified.needs_all_residuals:
-                certified.add(passes.all_residuals(features, row_pass, certified.solutions))
-            elif certified.needs_residuals:
-                certified.add(passes.residuals(features, dtype, row_pass, certified.solutions))
+            row_pass, dtype, certified = work.of_pass(features, last=last)
             progress.certified(float(certified.errors[sorted(kinds)].max()) * setting.goal)
             errors = problem.with_spare_truncation(certified.errors)
             worst = float(errors[sorted(kinds)].max())
@@ -143,7 +138,7 @@ def _growth(error: float, power: float | None) -> float:
 
 
 @dataclass(eq=False)
-class _Certified:
+class Certified:
     """Certified solutions after a pass over the rows.
 
     Attributes
@@ -202,7 +197,7 @@ class _Certified:
         self.errors = problem.errors(self.solutions, *self.bounds)
 
 
-class _Certification:
+class Certification:
     """The certificates of the models of a problem.
 
     Parameters
@@ -225,6 +220,21 @@ class _Certification:
     ) -> None:
         self.problem, self.kinds, self.passes = problem, kinds, passes
         self.grid_residual = np.zeros(0)
+
+    def of_pass(self, features: KernelFeatures, *, last: bool) -> tuple[Pass, DType, Certified]:
+        """Return a pass over the rows, the precision of its features, and the certified solutions.
+
+        ``last`` as in `by_trace`.
+        """
+        passes = self.passes
+        dtype, sizes = self.precision(features)
+        row_pass = passes.sums(features, dtype, sizes=sizes)
+        certified = self.by_trace(features, dtype, row_pass, last=last)
+        if certified.needs_all_residuals:
+            certified.add(passes.all_residuals(features, row_pass, certified.solutions))
+        elif certified.needs_residuals:
+            certified.add(passes.residuals(features, dtype, row_pass, certified.solutions))
+        return row_pass, dtype, certified
 
     def of_models(self, part: LowRankPart, errors: Array) -> list[LowRankPart | None]:
         """Return the part of each model, or None if another form should serve it."""
@@ -259,11 +269,11 @@ class _Certification:
 
     def by_trace(
         self, features: KernelFeatures, dtype: DType, row_pass: Pass, *, last: bool
-    ) -> _Certified:
+    ) -> Certified:
         """Return solutions with trace certificates, and the models whose residuals must be measured.
 
         ``last`` says that no pass with more landmarks follows: residuals are then measured for every model
-        that misses the goal.
+        that misses the goal. Before that they are measured where only the bound on rounding misses it.
         """
         problem, kinds, sums = self.problem, self.kinds, row_pass.sums
         size = 0.0 if row_pass.sizes is None else float(row_pass.sizes.max())
@@ -273,12 +283,17 @@ class _Certification:
         errors = problem.errors(solutions, *bounds)
         sampled = {model for model, kind in kinds.items() if kind == "sampled"}
         late = set[int]()
-        if last and problem.setting.certificate != "rigorous":
+        if problem.setting.certificate != "rigorous":
             late = {model for model in kinds if errors[model] > 1.0}
+        if late and not last:
+            # More landmarks lower the trace. They do not lower the bound on rounding, which is a worst
+            # case; measured residuals are often far smaller.
+            trace = problem.errors(problem.solve(sums, features, None), bounds[0])
+            late = {model for model in late if trace[model] <= 1.0}
         certifies_all = self._certifies_all(features)
         if certifies_all:  # nothing is sampled, and the trace certificate may be enough
             sampled = {model for model in sampled | late if errors[model] > 1.0}
-        return _Certified(problem, bounds, solutions, errors, sampled, late, certifies_all)
+        return Certified(problem, bounds, solutions, errors, sampled, late, certifies_all)
 
     def _on_grid(self, features: KernelFeatures, dtype: DType, sizes: bool) -> tuple[float, float]:
         """Return the largest e(x, x), and norm of interpolation coefficients, on a grid of other points."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.progress import Progress
+from fastmcmd._base.sums import dot
 from fastmcmd.backends.tall_skinny import row_squares
 from fastmcmd.checkpoint import Stages, fingerprint_of
 from fastmcmd.estimate.part_problem import PartProblem
@@ -206,7 +207,7 @@ class Passes:
             direct = backend.direct_distances(dim, kernel)
             entry = kernel.rounding(UNIT, dim, norm2 * (1 + 1e-5), direct, largest)
             squares = (
-                row_sizes @ row_sizes
+                dot(row_sizes, row_sizes)
                 if stream.weights is None
                 else np.einsum("i,i,i->", stream.weights, row_sizes, row_sizes)
             )

@@ -39,7 +39,7 @@ def exceeding_budget(nature: Sample, model: Sample, task: Task) -> Budget | None
     """Return a budget above ``memory_limit`` if that is too small for CG or Cholesky, else None.
 
     Nothing of the size of the problem is allocated. None is no guarantee: unknown sizes count with their
-    lower bounds. The budget is an upper bound, for the message of its `Budget.available`.
+    lower bounds. The budget is an estimate, for the message of its `Budget.available`.
     """
     sides = nature, model
     n, outputs = max(map(len, sides)), sum(map(expected_outputs, sides))
@@ -47,13 +47,15 @@ def exceeding_budget(nature: Sample, model: Sample, task: Task) -> Budget | None
         return None
     rank = _rank(sides, task)
     if rank is None:
-        least = most = _DENSE
+        least = most = usual = _DENSE
     else:
-        least, most = math.ceil(0.8 * rank), math.ceil(1.3 * rank) + 6
-    budget = _budget(n, most, outputs, sides, task)
-    if budget.working <= get_num_threads() * TILE_BYTES + _SMALL:
+        # All outputs have a rank of 0.8 to 1.3 times that of some, and mostly a little more.
+        least, most, usual = (math.ceil(share * rank) for share in (0.8, 1.3, 1.2))
+        most += 6
+    if _budget(n, most, outputs, sides, task).holds(*least_for(list(sides), task)):
         return None
-    if budget.holds(*least_for(list(sides), task)):
+    budget = _budget(n, usual, outputs, sides, task)
+    if budget.working <= get_num_threads() * TILE_BYTES + _SMALL:
         return None
     rows = max(_distinct(_some_inputs(side), len(side)) for side in sides)
     different = max(_distinct_outputs(side) for side in sides)
@@ -65,7 +67,7 @@ def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task:
     has_common_system = model.twin is nature and nature.lam == model.lam
     return Budget.of(
         task.options.memory_limit, n=n, columns=rank * (1 if has_common_system else 2), outputs=outputs,
-        rank=rank, points=len(task.grid), threads=get_num_threads(),
+        rank=rank, points=len(task.grid), threads=get_num_threads(), estimated=True,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import DType, HostArray
 from fastmcmd._base.cached import cached_property
+from fastmcmd._base.sums import size_of
 from fastmcmd.backends.base import Backend, Points, RowFeatures
 from fastmcmd.backends.tall_skinny import row_squares, substituted
 from fastmcmd.gram.precision import EXACT, tile_dtype
@@ -206,12 +207,12 @@ class KernelFeatures:
         for _ in range(3):  # the singular values are squared three times
             square, nothing = np.zeros((rank, rank)), np.zeros((rank, 1))
             backend.add_products(power, nothing, None, square, nothing)
-            size = float(np.linalg.norm(square))
+            size = size_of(square)
             norm *= size**exponent
             exponent /= 2
             power = square / size
         gamma = relative_error(rank + 2, UNIT)
         # Products of matrices of norm 1 have an error of gamma, and their norm is at least rank^(-1/2).
         bound = np.sqrt(norm) * (1 + 4 * gamma * np.sqrt(rank))
-        error_factor = gamma * float(np.linalg.norm(self.factor)) * bound
+        error_factor = gamma * size_of(self.factor) * bound
         return float(bound / (1 - error_factor)) if error_factor < 1 else np.inf

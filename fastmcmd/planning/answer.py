@@ -9,7 +9,6 @@ import numpy as np
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
-from fastmcmd.estimate.landmark_choice import CANDIDATES
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
@@ -20,18 +19,17 @@ from fastmcmd.planning.rates import DEVICE_ROWS
 from fastmcmd.planning.subsample import ObservedOutputs, Subsample
 from fastmcmd.rows import Rows
 
-__all__ = ["FEATURES", "ROWS", "answer", "looked_at", "possible_plan", "subsample_of"]
+__all__ = ["FEATURES", "ROWS", "answer", "possible_plan", "subsample_of"]
 
 FEATURES = 30  # approximate number of features of a scalar output under an RBF kernel
-ROWS = 4000  # rows that decisions are based on, at least if there are as many
-_PART = 25  # beyond 100,000 rows, the 25th part of them, up to as many as a fit searches
+ROWS = 4000  # rows that decisions are based on, if there are as many
 
 
 def subsample_of(
     x: HostArray | Rows, backend: str, outcomes: ObservedOutputs | None = None
 ) -> Subsample:
     """Return randomly drawn rows that represent ``x``, with their ``outcomes``, for work on a backend."""
-    count = DEVICE_ROWS if backend == "cupy" else looked_at(len(x))
+    count = DEVICE_ROWS if backend == "cupy" else ROWS
     some, theirs = _sample(x, outcomes, count)
     if isinstance(x, Rows):  # not collapsed
         on_device = backend == "cupy" and x.on_device is not None
@@ -39,11 +37,6 @@ def subsample_of(
             len(x), some, 0 if on_device else int(x.nbytes), on_device, outcomes=theirs
         )
     return Subsample(len(x), some, outcomes=theirs, all_rows=x)
-
-
-def looked_at(n: int) -> int:
-    """Return the number of rows among which a plan of n rows searches for landmarks."""
-    return min(max(ROWS, n // _PART), CANDIDATES)
 
 
 def _sample(
@@ -111,7 +104,7 @@ def possible_plan(
     MemoryLimitError
         ``memory_limit`` is too small for the low-rank form, which the options require.
     """
-    some, choice = rows.some(looked_at(rows.n)), None
+    some, choice = rows.some(ROWS), None
     if low_rank or options.solver != "auto":
         choice = search(some, Task(kernel, some.y_kernel, options, some.x), lam)
     if choice is not None and choice.landmarks:

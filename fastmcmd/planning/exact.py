@@ -81,7 +81,7 @@ def exact_budget(
     n = rows.n
     budget = Budget.of(
         options.memory_limit, n=n, columns=columns, outputs=2 * n, rank=columns, points=n,
-        threads=get_num_threads(),
+        threads=get_num_threads(), estimated=True,
     )  # fmt: skip
     if options.solver != "cholesky":
         return budget, ()
@@ -245,17 +245,15 @@ class _Run:
         problem, operators = self._problem, self._problem.operators
         operator = operators[-1]
         size = replace(problem.size(operator), columns=(columns,))
-        # Between two products the host works on blocks of columns, which depends on no kernel.
-        host_kernel, line = RBF(1.0), Subsample(self._rows.n, self._rows.x[:, :1])
-        host = rate(get_backend("auto", host_kernel), host_kernel, line, columns, EXACT)
+        # Not the time of these few products, some of them the first to use their memory.
+        per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
+        work = sum(operator.work for operator in operators)
+        work *= _columns_ratio(operator, columns, self._columns)
+        seconds, host = work / per_second * self._beyond, per_second
         if self._backend.on_device:
-            per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
-            tiles = sum(operator.work for operator in operators) / per_second
-        else:
-            per_second = host
-            tiles = sum(operator.seconds for operator in operators)
-            tiles *= _columns_ratio(operator, columns, self._columns)
-        seconds = tiles * self._beyond
+            # Between two products the host works on blocks of columns, which depends on no kernel.
+            host_kernel, line = RBF(1.0), Subsample(self._rows.n, self._rows.x[:, :1])
+            host = rate(get_backend("auto", host_kernel), host_kernel, line, columns, EXACT)
         seconds += sum(operator.fresh_bytes for operator in operators) * FRESH_SECONDS
         plain = BlockCG().estimate(size, operator.passes * self._beyond)
         seconds += plain.products * (plain.per_product - operator.product_cost(columns)) / host

@@ -22,29 +22,36 @@ from fastmcmd.estimate.landmark_count import (
 )
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting
-from fastmcmd.estimate.lowrank_fit import LowRank
+from fastmcmd.estimate.lowrank_fit import Certification
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.lowrank_pass import Passes
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem, block_rows
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.rates import seconds_of
+from fastmcmd.planning.rates import rate, seconds_of
 from fastmcmd.planning.subsample import Subsample
+from fastmcmd.solvers.base import CertificateKind
+from fastmcmd.solvers.costs import EXACT_COST
 from fastmcmd.solvers.landmarks import LandmarkSearch
+from fastmcmd.solvers.residual_sample import sampled_rows
 
 __all__ = ["Search", "plan_of", "search"]
 
-_SHARE = 4  # at most 1 / 4 of the rows are trial landmarks; more would merely reproduce the rows
+_SHARE = 12  # at most 1 / 12 of the rows are trial landmarks; more would merely reproduce the rows
 _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
-_TIMED = 2048  # rows of a pass that is timed
+_TIMED, _TIMED_LANDMARKS = 2048, 128  # rows and landmarks of a pass that is timed
+# A fit tries about every 1.12th number of landmarks, a plan every 1.35th: a fit makes so many times as
+# many trials.
+_STEP, _TRIALS = 1.35, 1.7
 # Usual ratio of the landmarks with and without those that rows far from all others need.
 _GROWTH = 1.5
 _MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
-_ROUNDED_ROWS = 2000  # rows of a pass that shows the rounding
+_ROUNDED_ROWS = 1000  # rows of a pass that shows the rounding
 
 
 @dataclass(frozen=True)
@@ -62,14 +69,18 @@ class Search:
     reason : str
         Reason for the result, for the user.
     a_row : tuple of float
-        Seconds for each row: of the passes that sum the normal equations, and of an evaluation.
+        Seconds for each row: of the passes that sum the normal equations, and of those that give residuals
+        and values.
+    bounds_rounding : bool
+        Whether the first pass bounds the rounding of features.
     """
 
     landmarks: int
-    kind: str = "rigorous"
+    kind: CertificateKind = "rigorous"
     seconds: float = 0.0
     reason: str = ""
     a_row: tuple[float, float] = (0.0, 0.0)
+    bounds_rounding: bool = False
 
 
 class _Stream(StackedRowStream):
@@ -108,7 +119,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     if setting is None:
         return None
     start = time.perf_counter()
-    hasty = setting.give_up and not setting.patient
+    hasty = setting.give_up and not setting.patient and rows.dim > 1
     if hasty and not trace_may_suffice(
         rows.x, backend, kernel, lam, setting.goal, setting.scale, setting.most
     ):
@@ -116,16 +127,13 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
     look = _Look(rows, backend, kernel, setting, lam)
     landmarks = look.result()
-    start_timing = time.perf_counter()
     if landmarks.landmarks:
         landmarks = replace(landmarks, a_row=look.seconds_a_row(landmarks))
-    timing = time.perf_counter() - start_timing
     # The fit searches more candidates than these rows, and perhaps up to more landmarks. Its time grows
     # with the number of candidates, and with the square of the number of landmarks.
-    more = look.searching * (min(rows.n, CANDIDATES) / len(rows) - 1.0)
+    more = look.searching * _TRIALS * min(rows.n, CANDIDATES) / len(rows)
     further = max(1.0, landmarks.landmarks / look.rank) ** 2
-    seconds = time.perf_counter() - start - timing
-    return replace(landmarks, seconds=(seconds + more) * further)
+    return replace(landmarks, seconds=more * further)
 
 
 class _Look:
@@ -143,11 +151,13 @@ class _Look:
         most, count = setting.most, len(rows)
         self._end = most if count == rows.n else min(most, max(LEAST_RANK, count // _SHARE))
         self._search = LandmarkSearch(
-            backend, kernel, rows.x, np.ones(count), max(self._end, setting.rank or 0),
+            # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
+            backend, kernel, rows.x, np.ones(count), max(self._end + 1, setting.rank or 0),
             generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
         )  # fmt: skip
         rhs, _ = stream.rhs(np.arange(count))
         self._candidates = CandidateProblem(self._problem, self._search, rhs)
+        self._predicted: dict[tuple[int, CertificateKind], float] = {}
         self.searching = 0.0  # seconds
 
     @property
@@ -161,40 +171,67 @@ class _Look:
         if setting.rank is not None:
             return self._of_rank(setting.rank)
         landmark_count, kind = self._climb()
+        bounds = kind == "rigorous"
         if landmark_count is None or landmark_count > setting.most:
             reason = f"{setting.most:,} landmarks seem not enough for tol"
             kind = KINDS[setting.certificate][-1]
             return Search(0 if setting.give_up else setting.most, kind, reason=reason)
         reason = f"{landmark_count:,} landmarks seem enough ({kind} bound)"
         if setting.give_up:
-            error, far = self._errors(kind)
-            # Residuals of fewer rows scatter more.
-            fewer = min(len(self._rows), _ROUNDED_ROWS) / self._rows.n
-            foreseen = self._error(kind) / (math.sqrt(fewer) if kind == "sampled" else 1.0)
-            if error > max(1.0, _TIMES * foreseen):
+            kind, rounded, far = self._with_rounding(kind)
+            reason = f"{landmark_count:,} landmarks seem enough ({kind} bound)"
+            if rounded:
                 reason = f"rounding at {landmark_count:,} landmarks would leave more than tol"
                 return Search(0, reason=reason)
             if far > 1.0 and self._rows.n > _MANY:
                 landmark_count = min(setting.most, math.ceil(_GROWTH * landmark_count))
                 reason = f"{reason}, {landmark_count:,} with rows far from all others"
-        return Search(landmark_count, kind, reason=reason)
+        return Search(landmark_count, kind, reason=reason, bounds_rounding=bounds)
+
+    def _with_rounding(self, kind: CertificateKind) -> tuple[CertificateKind, bool, float]:
+        """Return the certificate that a pass would end with, and the error far from all rows.
+
+        Between them: whether rounding would leave more than the goal. Where the bound on it does, residuals
+        are measured if the options allow that.
+        """
+        count = min(len(self._rows), _ROUNDED_ROWS)
+        while True:
+            error, far = self._errors(kind)
+            # Residuals of fewer rows scatter more.
+            spread = math.sqrt(self._rows.n / count) if kind == "sampled" else 1.0
+            rounded = error > max(1.0, _TIMES * self._error(kind) * spread)
+            if not rounded or kind not in KINDS[self._setting.certificate][:-1]:
+                return kind, rounded, far
+            kind = "sampled"
 
     def _stream_of(self, rows: Subsample) -> StackedRowStream:
         return StackedRowStream([RowStream(list(rows.samples(self._lam)), self._outputs, True)])
 
     def seconds_a_row(self, search: Search) -> tuple[float, float]:
-        """Return the seconds for each row: of the passes that sum the normal equations, and of values."""
+        """Return the seconds for each row: of the passes that sum the normal equations, and of values.
+
+        On the host they are measured with few landmarks, and operations give those of further ones.
+        """
+        landmarks = search.landmarks
+        if self._problem.backend.on_device:
+            return self._measurement(search, landmarks)
+        few = min(landmarks, _TIMED_LANDMARKS)
+        sums, values = self._measurement(search, few)
+        more, fewer = self._by_operations(search, landmarks), self._by_operations(search, few)
+        return sums + more[0] - fewer[0], values + more[1] - fewer[1]
+
+    def _measurement(self, search: Search, landmarks: int) -> tuple[float, float]:
         rng, problem, rows = generator(0, Purpose.PLAN), self._problem, self._rows
-        kernel, backend, landmarks = problem.kernel, problem.backend, search.landmarks
+        kernel, backend = problem.kernel, problem.backend
         pivots = rows.x[rng.integers(0, len(rows), landmarks)]
         offset = offset_of(kernel, backend, rows.x)
         features = KernelFeatures(kernel, pivots, np.eye(landmarks), backend, offset)
-        rigorous, runs = search.kind == "rigorous", 3 if backend.on_device else 1
 
         def seconds(count: int) -> float:
             part = replace(problem, stream=self._stream_of(rows.some(count)))
             passes = Passes(part, Progress(False, problem.setting.goal), None)
-            return seconds_of(lambda: passes.sums(features, EXACT, sizes=rigorous), runs)
+            sizes = search.bounds_rounding
+            return seconds_of(lambda: passes.sums(features, EXACT, sizes=sizes))
 
         # The difference, because small dense problems of the landmarks take time whatever the rows.
         most = min(len(rows), _TIMED)
@@ -202,21 +239,34 @@ class _Look:
         longest = seconds(most)
         sums = max(longest - seconds(few), longest / 4) / (most - few) if few else longest / most
         at, some = rng.standard_normal((landmarks, problem.stream.columns)), rows.x[:most]
-        return sums, seconds_of(lambda: features.combine(some, at, EXACT), runs) / most
+        values = seconds_of(lambda: features.combine(some, at, EXACT)) / most
+        if search.kind == "sampled":  # of each row with the rows whose residuals are measured
+            values *= 1 + sampled_rows(search.landmarks) / landmarks
+        return sums, values
+
+    def _by_operations(self, search: Search, landmarks: int) -> tuple[float, float]:
+        problem, cost = self._problem, PassCost.of_problem(self._problem)
+        per_second = rate(problem.backend, problem.kernel, self._rows, cost.columns, FLOAT32)
+        sums = cost.of("rigorous" if search.bounds_rounding else "sums", landmarks)
+        values = EXACT_COST * landmarks * (cost.entry + 2 * cost.columns)
+        return sums / per_second, values / per_second
 
     def _of_rank(self, rank: int) -> Search:
         """Return the result for a number of landmarks that the options fix."""
         self._extend(min(rank, len(self._rows)))
-        kind: str = KINDS[self._setting.certificate][-1]
+        kind = KINDS[self._setting.certificate][-1]
         if self._setting.certificate == "auto" and self._error("rigorous") <= 1.0:
             kind = "rigorous"
-        return Search(rank, kind, reason="the rank asked for")
+        bounds = kind == "rigorous"
+        return Search(rank, kind, reason="the rank asked for", bounds_rounding=bounds)
 
-    def _error(self, kind: str) -> float:
-        start = time.perf_counter()
-        error = float(self._candidates.errors(kind)[0])
-        self.searching += time.perf_counter() - start
-        return error
+    def _error(self, kind: CertificateKind) -> float:
+        place = self._search.rank, kind
+        if place not in self._predicted:
+            start = time.perf_counter()
+            self._predicted[place] = float(self._candidates.errors(kind)[0])
+            self.searching += time.perf_counter() - start
+        return self._predicted[place]
 
     def _extend(self, rank: int) -> None:
         start, search = time.perf_counter(), self._search
@@ -228,7 +278,7 @@ class _Look:
             search.grow(rank)
         self.searching += time.perf_counter() - start
 
-    def _climb(self) -> tuple[int | None, str]:
+    def _climb(self) -> tuple[int | None, CertificateKind]:
         """Return how many landmarks the goal needs, and by which certificate; None if no number is enough.
 
         If the rows are too few for the last landmarks, the error is extrapolated at its rate of decay.
@@ -237,6 +287,8 @@ class _Look:
         cost = PassCost.of_problem(self._problem)
         count = LandmarkCount(setting.certificate, setting.most, cost)
         for rank in ranks_to_try(search.rank, end, [count]):
+            if rank < min(_STEP * search.rank, setting.most):
+                continue
             self._extend(rank)
             last = search.exhausted or rank == setting.most
             trace = self._error("rigorous")
@@ -248,31 +300,26 @@ class _Look:
             if count.kind is not None:
                 return search.rank, count.kind
             if last or search.rank < rank:
-                return None, ""
+                return None, "rigorous"
         best = None if count.decided else count.cheapest()
-        return (None, "") if best is None else (math.ceil(min(best[0], 1e9)), best[1])
+        return (None, "rigorous") if best is None else (math.ceil(min(best[0], 1e9)), best[1])
 
-    def _errors(self, kind: str) -> tuple[float, float]:
+    def _errors(self, kind: CertificateKind) -> tuple[float, float]:
         """Return the error of a pass over these rows, relative to the goal, at them and far from them."""
-        problem, rows = self._problem, self._rows.some(_ROUNDED_ROWS)
-        landmarks = self._search.kernel_features()
-        setting = replace(self._setting, landmarks=landmarks.pivots, rank=None, certificate=kind)
-        stream = self._stream_of(rows)
-        part = LowRank(setting.most).solve(
-            replace(problem, stream=stream, setting=setting), Progress(False, setting.goal)
-        )[0]
-        assert part is not None, "landmarks that are given are taken"
-        assert part.row_terms is not None
-        (solution,) = part.solutions
-        residual_diagonal, sizes = part.row_terms
+        rows, features = self._rows.some(_ROUNDED_ROWS), self._search.kernel_features()
+        setting = replace(self._setting, certificate=kind)
+        problem = replace(self._problem, stream=self._stream_of(rows), setting=setting)
+        passes = Passes(problem, Progress(False, setting.goal), None)
+        row_pass, _, certified = Certification(problem, {0: kind}, passes).of_pass(
+            features, last=True
+        )
+        (solution,), sizes = certified.solutions, row_pass.sizes
+        terms = [(row_pass.residual_diagonal, np.zeros(len(rows)) if sizes is None else sizes)]
         far = rows.farthest()
-        terms = [(residual_diagonal, np.zeros(len(rows)) if sizes is None else sizes)]
         if len(far):
-            features, _, residual_diagonal = part.features.of_rows(
-                far, EXACT, keep=False, sizes=True
-            )
-            assert features.sizes is not None
-            terms.append((residual_diagonal, features.sizes))
+            at_far, _, residual_diagonal = features.of_rows(far, EXACT, keep=False, sizes=True)
+            assert at_far.sizes is not None
+            terms.append((residual_diagonal, at_far.sizes))
         scale, goal = np.full(1, setting.scale), setting.goal
         errors = [float(solution.error(scale, *pair).max()) / goal for pair in terms]
         return errors[0], errors[-1]
@@ -297,7 +344,7 @@ def plan_of(
     memory = min(options.memory_limit, peak)
     passes = "one pass for the normal equations"
     passes += ", one over residuals for the certificate" if sampled else ""
-    seconds = search.seconds + n * (search.a_row[0] + search.a_row[1] * (2 if sampled else 1))
+    seconds = search.seconds + n * sum(search.a_row)
     return Plan(
         n, rows.dim, backend.name, "lowrank", landmarks, "streamed", memory, 1 + sampled,
         seconds, (search.reason, passes),

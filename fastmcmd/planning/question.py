@@ -28,9 +28,13 @@ from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.subsample import EPS, MOST_FEATURES, ObservedOutputs, Subsample
+from fastmcmd.planning.subsample import MOST_FEATURES, ObservedOutputs, Subsample
 
 __all__ = ["plan"]
+
+# Residual of the features that are counted: less than a call needs of these outputs, because it needs as
+# much of a model's, too.
+_EPS = 1e-15
 
 
 def plan(
@@ -152,10 +156,11 @@ def _features(
     outputs = as_rows(y, "y")
     check_same_length(x=rows, y=outputs)
     of_inputs, of_outputs, _ = chosen_kernels(rows, outputs, x_kernel, y_kernel)
-    some = outputs[np.linspace(0, len(outputs) - 1, ROWS).astype(np.intp)]
-    some = np.unique(some.astype(np.float64), axis=0)
+    index = np.linspace(0, len(outputs) - 1, ROWS).astype(np.intp)
+    ends = [outputs.argmin(axis=0), outputs.argmax(axis=0)]
+    some = np.unique(outputs[np.concatenate([index, *ends])].astype(np.float64), axis=0)
     kernel = of_outputs.resolve(outputs.astype(np.float64, copy=False))
-    factored = output_features(kernel, get_backend("auto", kernel), some, EPS, MOST_FEATURES)
+    factored = output_features(kernel, get_backend("auto", kernel), some, _EPS, MOST_FEATURES)
     if factored is None:
         reason = f"y needs more than {MOST_FEATURES:,} features"
         return MOST_FEATURES, reason, _OfOutputs(of_inputs, None)

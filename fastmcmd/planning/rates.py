@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -10,16 +11,20 @@ import numpy as np
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.gram import GramOperator
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
 from fastmcmd.planning.subsample import Subsample
 
 __all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
 
-_ROWS = 1000  # rows of the product that is measured
+# Operations of the product that is measured. Half of them run at 0.9 of the speed of a large product, a
+# twentieth at half of it: starting a thread may take a millisecond.
+_WORK = 2e9
+_LEAST_ROWS, _MOST_ROWS = 1000, 8000
 DEVICE_ROWS = (
     16_384  # the same on a device, where the startup of kernels would dominate smaller products
 )
-_RUNS = 3
+_RUNS = 2
 
 _RATES: dict[tuple[Backend, Kernel, int, int, str], float] = {}
 
@@ -37,7 +42,10 @@ def rate(
 def _measured_rate(
     backend: Backend, kernel: Kernel, rows: Subsample, columns: int, dtype: np.dtype[np.floating]
 ) -> float:
-    count = DEVICE_ROWS if backend.on_device else _ROWS
+    count = DEVICE_ROWS
+    if not backend.on_device:
+        pair = entry_cost(kernel, rows.dim, backend.name) + 2 * columns
+        count = int(np.clip(math.sqrt(_WORK / pair), _LEAST_ROWS, _MOST_ROWS))
     x = np.resize(rows.x, (min(count, rows.n), rows.dim))  # rows repeat if there are fewer
     operator = GramOperator(backend, kernel, x, dtype, 1 << 62)
     points = operator.points()

@@ -19,6 +19,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted
 from fastmcmd.embedding.design import distinct_rows
 from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -152,7 +153,7 @@ class Subsample:
             draws[order] = np.stack([y[np.roll(order, 1)], y[np.roll(order, -1)]], axis=1)
             return y[:, None, :], draws
         rng = generator(0, Purpose.PLAN)
-        along = np.asarray(self.x @ rng.standard_normal(self.dim), dtype=np.float64)
+        along = np.einsum("ij,j->i", self.x, rng.standard_normal(self.dim))
         spread = float(along.std())
         mean = np.sin((along - along.mean()) / (spread if spread > 0 else 1.0))[:, None, None]
         y, draws = (_SCATTER * rng.standard_normal((len(self), count, 1)) for count in (1, 2))
@@ -162,12 +163,13 @@ class Subsample:
         """Return the values (m,) of a linear fit, up to a constant."""
         some = np.asarray(self.x[:_FITTED], dtype=np.float64)
         some = some - some.mean(axis=0)
-        slope = some.T @ (y[:_FITTED] - y[:_FITTED].mean())
+        slope = inner(some, (y[:_FITTED] - y[:_FITTED].mean())[:, None])[:, 0]
         if self.dim <= _NARROW:  # else this direction of steepest descent serves
-            square = some.T @ some
+            square = inner(some, some)
             ridge = _RIDGE * max(float(np.trace(square)) / self.dim, 1e-300)
-            slope = np.linalg.solve(square + ridge * np.eye(self.dim), slope)
-        return np.asarray(self.x @ slope, dtype=np.float64)
+            factor = cholesky_factor(square + ridge * np.eye(self.dim))
+            slope = substituted(factor, substituted(factor, slope[:, None]), transposed=True)[:, 0]
+        return np.einsum("ij,j->i", self.x, slope)
 
     def samples(self, lam: float) -> tuple[Sample, Sample]:
         """Return nature and a model at these rows."""

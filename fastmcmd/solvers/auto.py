@@ -17,7 +17,7 @@ from fastmcmd.options import Options
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import Cholesky
 from fastmcmd.solvers.preconditioned_cg import PreconditionedCG, search_budget
-from fastmcmd.solvers.preconditioner import RANKS
+from fastmcmd.solvers.preconditioner import RANKS, Landmarks
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved, Solver
 from fastmcmd.solvers.switch_policy import SwitchPolicy
 
@@ -64,12 +64,15 @@ class Auto:
         goal, operator = problem.goal, cg.operator(problem)
         size = problem.size(operator)
         factor: Cost | None = None
+        landmarks: Landmarks | None = None
         if cholesky.fits(operator, problem.budget):
             factor = cholesky.estimate(size)
-            is_cheap = factor.total <= cg.estimate(size).total
-            if is_cheap and not _landmarks_pay(problem, operator, size, factor.total):
-                return cholesky.solve(problem, progress, state)
-        solved = cg.solve(problem, progress, state, factor, operator)
+            if factor.total <= cg.estimate(size).total:
+                landmarks = self._landmarks(problem, operator, size, factor.total)
+                if landmarks is None:
+                    return cholesky.solve(problem, progress, state)
+        solved = cg.solve(problem, progress, state, factor, operator, landmarks)
+        landmarks = None  # frees them
         if solved.stopped or solved.worst(goal) <= goal.error or solved.out_of_reach(goal):
             return solved
         if not cholesky.serves(operator, problem.budget):
@@ -89,28 +92,21 @@ class Auto:
             return replace(direct, notes=solved.notes)
         return solved
 
+    def _landmarks(
+        self, problem: LinearProblem, operator: GramOperator, size: ProblemSize, most: float
+    ) -> Landmarks | None:
+        """Return landmarks with which CG costs clearly less than ``most``, or None if there are none.
 
-def _landmarks_pay(
-    problem: LinearProblem, operator: GramOperator, size: ProblemSize, most: float
-) -> bool:
-    """Tell whether CG that begins with a preconditioner costs clearly less than ``most``.
-
-    Only a look at some landmarks shows it: for a small regulariser, plain CG is expected to need dozens of
-    products, however fast the eigenvalues fall.
-    """
-    if _WORTH * most < _LOOKS * PreconditionedCG().estimate(size, RANKS[0]).setup:
-        return False
-    policy = SwitchPolicy(
-        operator,
-        problem.systems,
-        size,
-        problem.goal.residual,
-        MOST_PRODUCTS,
-        search_budget(problem),
-    )
-    if not policy.part_rows():  # CG would begin without
-        return False
-    return policy.cheapest(policy.from_start(_WORTH * most)) is not None
+        Only a look at some landmarks shows it: for a small regulariser, plain CG is expected to need dozens
+        of products, however fast the eigenvalues fall.
+        """
+        if _WORTH * most < _LOOKS * PreconditionedCG().estimate(size, RANKS[0]).setup:
+            return None
+        policy = SwitchPolicy(
+            operator, problem.systems, size, problem.goal.residual, MOST_PRODUCTS, search_budget(problem),
+            self.certificate,
+        )  # fmt: skip
+        return policy.cheapest(policy.from_start(_WORTH * most))
 
 
 def solver_of(options: Options) -> Solver:

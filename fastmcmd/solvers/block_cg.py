@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from fastmcmd._base.annotations import AnyArray, Array
+from fastmcmd._base.sums import size_of
 from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks, eigh
 from fastmcmd.errors import NumericalError
@@ -154,7 +155,7 @@ class _SystemRun:
         """Set the directions of the first product."""
         self.norm = _spectral(self._blocks, self.residual)
         scale = 1.0 / np.sqrt(self._shift)
-        constant = scale[:, None] * (self.norm / np.linalg.norm(scale))
+        constant = scale[:, None] * (self.norm / size_of(scale))
         start = self._blocks.beside([self.residual, self._blocks.take(constant)])
         directions = self._preconditioned_directions(start, _DROP * self.target)
         if directions is None or self._is_done():

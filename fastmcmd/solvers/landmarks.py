@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import HostArray
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.cpu import accepted_pivots
-from fastmcmd.backends.tall_skinny import eliminated
+from fastmcmd.backends.tall_skinny import eliminated, inner
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels import Kernel
 
@@ -219,7 +219,7 @@ class LandmarkSearch:
         explained = self._columns[:start, distinct]
         points = backend.points(self.rows[distinct], EXACT, self.offset)
         residual = np.ascontiguousarray(backend.gram(self._kernel, points), dtype=np.float64)
-        residual -= explained.T @ explained
+        residual -= inner(explained, explained)
         smallest = (least or 0.0) * float(self.residual_diagonal.max())
         pivots, factor = accepted_pivots(
             residual, proposals, np.maximum(FLOOR * self.diagonal[distinct], smallest), most - start,

@@ -23,18 +23,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.sums import size_of
 from fastmcmd.backends.base import Backend, Products
-from fastmcmd.backends.tall_skinny import inner
+from fastmcmd.backends.tall_skinny import cholesky_factor, eigh, inner, substituted, times
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["LowRankSolution", "RowErrors", "RowSums", "SumsState", "solve_sums"]
+__all__ = ["LowRankSolution", "RowErrors", "RowSums", "SumsState", "eigenvalues", "solve_sums"]
+
+_SMALL = 160  # columns up to which LAPACK's threads cost more than they bring
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,16 +240,16 @@ def solve_sums(
     solved = _normal_equations(system)
     weights = solved(cross)
     # Refined once; the remaining residual is part of the bound.
-    weights += solved(cross - system @ weights)
-    equation_residual = float(np.linalg.norm(cross - system @ weights))
-    size = cross.T @ weights
-    energy = square - size - size.T + weights.T @ gram @ weights
+    weights += solved(times(system, weights, base=cross, sign=-1.0))
+    equation_residual = size_of(times(system, weights, base=cross, sign=-1.0))
+    size = inner(cross, weights)
+    energy = square - size - size.T + inner(weights, times(gram, weights))
     energy = (energy + energy.T) / 2
     trace = float(np.trace(gram))
     slack = sums.rounding + 4 * len(gram) * UNIT
-    norm = float(np.linalg.norm(weights))
+    norm = size_of(weights)
     right = float(np.trace(square))
-    b2 = float(np.linalg.eigvalsh(energy)[-1]) + 4 * slack * (right + trace * norm**2)
+    b2 = float(eigenvalues(energy)[-1]) + 4 * slack * (right + trace * norm**2)
     b = float(np.sqrt(max(b2, 0.0)))
     equation_residual += slack * (trace * norm + np.sqrt(trace * right))
     if rounding is None:
@@ -272,7 +274,7 @@ def solve_sums(
     # |C'B| is at most c b. But L' C'B = W + (residual of the equations) + H'B, so C'B equals L'^-1 W, the
     # coefficients of the image, up to ||L^-1|| times the rounding error.
     spread = np.linalg.norm(features.coefficients(weights), axis=1)
-    image = float(np.linalg.norm(spread))
+    image = image_size = size_of(spread)
     off = features.inverse_norm * (equation_residual + rounding.upper * (c * b + image))
     image = min(c * b, image + off)
 
@@ -290,7 +292,7 @@ def solve_sums(
         slope=float(slope),
         # Through f(x), and through the product with k(x, Z) by which the image is computed; its
         # coefficients L'^-1 W are backward stable, too.
-        constant=2 * rounding.row * float(np.linalg.norm(spread))
+        constant=2 * rounding.row * image_size
         + rounding.product * float(spread.sum())
         + feature_rounding(0.0, rounding.row),
         miss=float(np.sqrt(t)) * b,
@@ -305,11 +307,21 @@ def solve_sums(
     )
 
 
+def eigenvalues(matrix: Array) -> Array:
+    """Return the eigenvalues (r,), ascending, of a symmetric matrix of few columns."""
+    if len(matrix) > _SMALL:
+        return np.asarray(np.linalg.eigvalsh(matrix), dtype=np.float64)
+    return eigh(matrix, vectors=False)[0]
+
+
 def _normal_equations(system: Array) -> Callable[[Array], Array]:
     """Return a function that solves the computed normal equations ``I + F' D^-1 F`` (p, p).
 
     If their rounding exceeds 1, a Cholesky factor need not exist. The eigenvalues are then raised to at
     least 1, their lower bound without rounding. The resulting residual is part of the error bound.
+
+    SciPy and NumPy bring a BLAS each: the threads of one still spin, and take the other's processors, for
+    20 to 40 ms after a call.
 
     Raises
     ------
@@ -322,9 +334,9 @@ def _normal_equations(system: Array) -> Callable[[Array], Array]:
             "the columns of x to unit variance, or use dtype='float64'"
         )
     try:
-        factor = scipy.linalg.cho_factor(system, lower=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        values, vectors = scipy.linalg.eigh(system, check_finite=False)
+        factor = cholesky_factor(system)
+    except np.linalg.LinAlgError:
+        values, vectors = eigh(system)
         inverse = 1.0 / np.maximum(values, 1.0)
-        return lambda rhs: np.asarray(vectors @ (inverse[:, None] * (vectors.T @ rhs)))
-    return lambda rhs: np.asarray(scipy.linalg.cho_solve(factor, rhs, check_finite=False))
+        return lambda rhs: times(vectors, inverse[:, None] * inner(vectors, rhs))
+    return lambda rhs: substituted(factor, substituted(factor, rhs), transposed=True)

@@ -36,6 +36,7 @@ from fastmcmd.solvers.cg import (
 )
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
+from fastmcmd.solvers.preconditioner import Landmarks
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 from fastmcmd.solvers.switch_policy import (
     Preconditioners,
@@ -103,6 +104,7 @@ class PreconditionedCG:
         state: Checkpoint | None = None,
         alternative: Cost | None = None,
         operator: GramOperator | None = None,
+        landmarks: Landmarks | None = None,
     ) -> Solved:
         """Return certified solutions; if CG misses the goal, the most accurate ones.
 
@@ -114,10 +116,12 @@ class PreconditionedCG:
             Cost of the solver that takes over if CG does not converge: the products may cost as much.
         operator : GramOperator, optional
             The result of `operator` for this problem.
+        landmarks : Landmarks, optional
+            Landmarks that a `SwitchPolicy` with that operator has searched.
         """
         operator = operator or self.operator(problem)
         work = _Precisions(self, problem, progress, state, alternative)
-        for attempt in work.attempts(operator):
+        for attempt in work.attempts(operator, landmarks):
             for run in attempt.runs():
                 with run.saved_at_interrupt():
                     for norm in run.products():
@@ -147,7 +151,7 @@ class _Precisions:
         self._best: Solved | None = None
         self._passes, self._notes, self._rounding_alone = 0, list[str](), False
 
-    def attempts(self, operator: GramOperator) -> Iterator[Attempt]:
+    def attempts(self, operator: GramOperator, landmarks: Landmarks | None) -> Iterator[Attempt]:
         """Yield the attempts, the first with ``operator``; the caller makes their runs."""
         problem, fixed = self._problem, self._solver.dtype is not None
         goal, first, preconditioners = problem.goal, operator.dtype, None
@@ -168,8 +172,9 @@ class _Precisions:
                 operator, problem.systems, problem.size(operator), goal, self._solver.certificate,
                 self._most_products(operator), self._progress, search_budget(problem), preconditioners,
                 stages_of(self._state, f"{problem.name} {precision}"),
-                last=precision == EXACT or fixed,
+                landmarks, last=precision == EXACT or fixed,
             )  # fmt: skip
+            landmarks = None  # of the first attempt only
             yield attempt
             preconditioners = attempt.preconditioners
             self._take(attempt, operator)
@@ -256,6 +261,9 @@ class Attempt:
         Preconditioners that an earlier attempt needed; this one begins with them.
     stages : callable, optional
         Function of a name that returns the checkpoint stage for that part of the attempt.
+    landmarks : Landmarks, optional
+        Landmarks that were searched with this operator before. CG begins with them if a part of the rows
+        cannot show how many products it would need without.
     last : bool
         Whether no attempt in a higher precision follows if this one does not converge.
 
@@ -281,9 +289,11 @@ class Attempt:
         budget: int,
         preconditioners: Preconditioners | None = None,
         stages: Stages | None = None,
+        landmarks: Landmarks | None = None,
         *,
         last: bool = True,
     ) -> None:
+        self._landmarks = landmarks
         self._operator, self._systems, self._size, self._goal = operator, systems, size, goal
         self._certificate, self._limit, self._progress = certificate, limit, progress
         self._budget, self._stages, self._last = budget, stages, last
@@ -308,16 +318,19 @@ class Attempt:
                 del landmarks
             saved_state = None  # its arrays are not held any longer than needed
         elif self.preconditioners is None:
-            plain = self._plain()
+            plain, cheapest = self._plain(), self._landmarks
+            self._landmarks = None
             part_rows = 0 if plain.interrupted else plain.policy.part_rows()
             if part_rows:
                 on_part = _PartRun(plain.policy.on_part(part_rows))
                 yield on_part
                 cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.count))
+                del on_part
+            if not plain.interrupted:
                 self.preconditioners = preconditioners_of(
                     self._operator, self._systems, self._size, cheapest, self._budget
                 )
-                del on_part, cheapest
+            del cheapest
             if self.preconditioners is None:
                 # A saved run may lack the decision on its last product.
                 if not self.switches(plain):
@@ -396,7 +409,7 @@ class Attempt:
         run = self._run(_PlainRun, None if saved_state is None else saved_state.cg, store)
         run.policy = SwitchPolicy(
             self._operator, self._systems, self._size, self._goal.residual, self._limit, self._budget,
-            self._certificate,
+            self._certificate, self._landmarks,
         )  # fmt: skip
         if saved_state is not None:
             run.interrupted = True

@@ -11,21 +11,45 @@ preconditioning for kernel ridge regression*, 2023).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.tall_skinny import cholesky_factor, substituted
+from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted
 from fastmcmd.gram import EXACT, GramOperator, tile_dtype
 from fastmcmd.solvers.costs import CANDIDATES
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.row_features import FeatureMatrix
 
-__all__ = ["RANKS", "Landmarks", "Preconditioner"]
+__all__ = ["RANKS", "Landmarks", "Look", "Preconditioner"]
 
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _EIGENVALUE_ROWS = 400  # rows whose part of E gives the estimate of its largest eigenvalue
 _POWERS = 12  # steps of the power method
+
+
+@dataclass(frozen=True)
+class Look:
+    """What landmarks show after a step of their search.
+
+    Attributes
+    ----------
+    rank : int
+        Number of landmarks.
+    eigenvalue : float
+        Largest eigenvalue that they leave of K~, positive.
+    stores : bool
+        Whether a preconditioner would store its features.
+    exhausted : bool
+        Whether the search finds no more.
+    """
+
+    rank: int
+    eigenvalue: float
+    stores: bool
+    exhausted: bool
 
 
 class Landmarks(LandmarkSearch):
@@ -44,6 +68,8 @@ class Landmarks(LandmarkSearch):
     ----------
     step : int
         Number of steps so far. Other steps would lead to other landmarks.
+    looks : dict of int to Look
+        What the landmarks showed after numbers of steps.
     """
 
     def __init__(self, operator: GramOperator, shift: Array, budget: int) -> None:
@@ -64,7 +90,7 @@ class Landmarks(LandmarkSearch):
         gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
         self._gram = self._root[:, None] * gram * self._root
         self._residual_eigenvalues: dict[tuple[int, DType], float] = {}
-        self.step = 0
+        self.step, self.looks = 0, dict[int, Look]()
 
     def residual_eigenvalue(self, dtype: DType = EXACT) -> float:
         """Return an estimate of the largest eigenvalue of ``E~``, the scaled residual of K.
@@ -79,7 +105,7 @@ class Landmarks(LandmarkSearch):
         rows, at = (backend.points(x, kind, self.offset) for x in (self._sampled_rows, pivots))
         features = backend.features(self._kernel, at, rows, self._factor(), keep=True, sizes=False)
         low = backend.to_host(features.values) * self._root
-        residual = self._gram - low.T @ low
+        residual = self._gram - inner(low, low)  # without BLAS, whose threads would go on spinning
         diagonal = residual.diagonal().copy()
         # A row's own residual is no share of many rows'.
         residual.flat[:: len(residual) + 1] = diagonal / self._share

@@ -12,6 +12,7 @@ own terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,12 +21,13 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.sums import dot
 from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import SPREAD, rounding
-from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
+from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors, eigenvalues
 from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = [
@@ -286,7 +288,7 @@ def certified_by_all(
         # Rounding of the residual in float64: of K B, and of P - D B = F W.
         size = np.sqrt(np.einsum("ij,ij->i", image_columns, image_columns))
         energy = np.einsum("ij,ij->i", value_columns, value_columns)
-        operands = float(np.sqrt(inverse @ size**2))
+        operands = math.sqrt(dot(inverse, size**2))
         positive = inverse > 0
         operands += float(np.sqrt((energy[positive] / inverse[positive]).sum()))
         noise = entry * float(np.sqrt(inverse.sum())) + 6 * UNIT * operands
@@ -294,7 +296,7 @@ def certified_by_all(
         norm = scaled_norm(residual, shift) + noise
         moment = inner(value_columns, residual)
         moment = (moment + moment.T) / 2
-        inside = float(np.abs(np.linalg.eigvalsh(moment)).max(initial=0.0))
+        inside = float(np.abs(eigenvalues(moment)).max(initial=0.0))
         inside = inside * (1 + 1e-12) + solution.energy * (noise + solution.hidden)
         certified.append(
             replace(

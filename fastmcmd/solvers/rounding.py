@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd._base.sums import size_of
+from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.kernels.base import UNIT, relative_error
 
@@ -170,13 +171,14 @@ def factor_error(features: KernelFeatures, entry: float) -> float:
     step = 2.0 ** (np.ceil(np.log2(np.abs(factor).max())) - bits)
     high = np.rint(factor / step) * step
     low = factor - high
-    difference -= high @ high.T
-    mixed = high @ low.T
+    low_columns = np.ascontiguousarray(low.T)
+    difference -= times(high, high.T)
+    mixed = times(high, low_columns)
     difference -= mixed
     difference -= mixed.T
-    difference -= low @ low.T
+    difference -= times(low, low_columns)
     product_rounding = relative_error(rank + 2, UNIT) * (
         np.sqrt(rank * largest) * step + rank * step**2
     )
     rounding = entry + product_rounding + 8 * UNIT * largest  # of the differences
-    return float(np.linalg.norm(difference) * (1 + 1e-6) + rank * rounding)
+    return float(size_of(difference) * (1 + 1e-6) + rank * rounding)

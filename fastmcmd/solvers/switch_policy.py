@@ -20,7 +20,7 @@ from fastmcmd.solvers.base import System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
 from fastmcmd.solvers.cg import exact_pass
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
-from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
+from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Look, Preconditioner
 from fastmcmd.solvers.protocol import ProblemSize
 from fastmcmd.solvers.row_features import StoredFeatures, StreamedFeatures
 
@@ -165,23 +165,24 @@ class SwitchPolicy:
         Bytes that the search for landmarks may use.
     certificate : {"auto", "rigorous", "sampled"}
         How the solutions will be certified.
+    landmarks : Landmarks, optional
+        Landmarks of an earlier policy for the same systems, which are not searched again.
     """
 
     def __init__(
         self, operator: GramOperator, systems: list[System], size: ProblemSize, target: float,
-        limit: int, budget: int, certificate: str = "auto",
+        limit: int, budget: int, certificate: str = "auto", landmarks: Landmarks | None = None,
     ) -> None:  # fmt: skip
         self._certificate = certificate
         self._operator, self._systems, self._size = operator, systems, size
         self._target, self._limit, self._budget = target, limit, budget
         self._product = cg_cost(size).per_product
-        self._landmarks: Landmarks | None = None
-        self._first_step = 0
+        self._landmarks, self._first_step = landmarks, 0
 
     @property
     def step(self) -> int:
         """Steps of landmarks examined so far: where the next search begins."""
-        return self._first_step if self._landmarks is None else self._landmarks.step
+        return self._first_step
 
     def resume(self, step: int) -> None:
         """Begin with the landmarks that an interrupted run had reached."""
@@ -257,22 +258,30 @@ class SwitchPolicy:
         landmarks, before = self._landmarks, None
         step = max(1, self._first_step)
         while True:
-            while landmarks.step < step:
-                landmarks.grow(RANKS[landmarks.step])
-                landmarks.step += 1
-            stores = _stores(self._size, landmarks)
-            eigenvalue = landmarks.residual_eigenvalue(FLOAT32 if stores else EXACT)
-            now = landmarks.rank, max(eigenvalue, 1e-300)
+            look = self._look(landmarks, step)
+            now, stores = (look.rank, look.eigenvalue), look.stores
             total = self._expected(*now, allowance, stores=stores)
-            if landmarks.exhausted:
+            if look.exhausted:
                 break
             ahead = self._ahead(before, now, allowance, stores=stores)
-            if ahead > allowance.most and total > allowance.most:
-                return None
-            if ahead > total:
+            if (ahead > allowance.most and total > allowance.most) or ahead > total:
                 break
-            before, step = now, landmarks.step + 1
+            before, step = now, step + 1
+        self._first_step = landmarks.step
         return None if total > allowance.most or landmarks.rank == 0 else landmarks
+
+    def _look(self, landmarks: Landmarks, step: int) -> Look:
+        """Return what landmarks show after ``step`` steps, or after the steps they have made if unknown."""
+        if step in landmarks.looks:
+            return landmarks.looks[step]
+        while landmarks.step < step:
+            landmarks.grow(RANKS[landmarks.step])
+            landmarks.step += 1
+        stores = _stores(self._size, landmarks)
+        eigenvalue = landmarks.residual_eigenvalue(FLOAT32 if stores else EXACT)
+        look = Look(landmarks.rank, max(eigenvalue, 1e-300), stores, landmarks.exhausted)
+        landmarks.looks[landmarks.step] = look
+        return look
 
     def _certified(self, products: int) -> float:
         """Return the cost of the certificate after a run of this many products."""

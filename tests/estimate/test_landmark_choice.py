@@ -62,7 +62,7 @@ def test_an_error_that_fits_beside_a_small_truncation_is_within_the_tolerance(mo
     options = {"x_kernel": fm.RBF(1 / 4), "lam": 0.1, "solver": "lowrank"}
     first = fm.cce(x, y, draws, tol=1e-5, **options)
     exact = fm.cce(x, y, draws, tol=1e-9, x_kernel=fm.RBF(1 / 4), lam=0.1, solver="cholesky")
-    by_trace = lowrank_fit._Certification.by_trace
+    by_trace = lowrank_fit.Certification.by_trace
 
     def larger(self, *arguments, **options):
         """Put certified errors between the goal and the tolerance."""
@@ -70,7 +70,7 @@ def test_an_error_that_fits_beside_a_small_truncation_is_within_the_tolerance(mo
         certified.errors = np.maximum(certified.errors, 1.05)
         return certified
 
-    monkeypatch.setattr(lowrank_fit._Certification, "by_trace", larger)
+    monkeypatch.setattr(lowrank_fit.Certification, "by_trace", larger)
     spare = fm.cce(x, y, draws, tol=1e-5, **options)
     assert not any("continued" in note for note in spare.info.notes)
     assert first.error_bound <= 1e-5

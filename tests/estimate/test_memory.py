@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from builders import FORKED, STATUS_FIELD
 
@@ -106,10 +107,22 @@ def test_cholesky_that_does_not_fit_says_at_once_what_it_needs(y_kernel, on_disk
         fm.mcmd(x[:20], x, y, other, other[:, 0], memory_limit=need - 10**6, **options)
 
 
-def test_tiny_limit_says_what_is_needed(rng):
-    x, y, p = rng.normal(size=(3000, 2)), rng.normal(size=3000), rng.normal(size=3000)
-    with pytest.raises(fm.MemoryLimitError, match="memory_limit is 1 MB; at least"):
-        fm.cce(x, y, p, memory_limit="1MB")
+def test_limits_too_small_say_the_same(rng):
+    """An early refusal knows the rank of the output kernel from some outputs, a later one from all."""
+    x = rng.normal(size=(20_000, 16))
+    y, p = np.sin(x[:, 0]) + 0.3 * rng.normal(size=(2, 20_000))
+    needs = {}
+    for limit in ("30MB", "90MB"):
+        for call, parts in (fm.cce, (x, y, p)), (fm.plan, (x,)):
+            options = {"y": y} if call is fm.plan else {}
+            with pytest.raises(fm.MemoryLimitError, match="memory_limit is") as caught:
+                call(*parts, memory_limit=limit, **options)
+            amount = re.search(r"(about|at least) (\d+) MB are needed", str(caught.value))
+            needs[call, limit] = amount[1], int(amount[2])
+    assert [needs[fm.cce, limit][0] for limit in ("30MB", "90MB")] == ["about", "at least"]
+    least = needs[fm.cce, "90MB"][1]
+    assert all(least <= need <= 1.2 * least for _, need in needs.values()), needs
+    assert fm.cce(x, y, p, memory_limit=f"{least + 1}MB").info.solver == "cg"
 
 
 @pytest.mark.parametrize(

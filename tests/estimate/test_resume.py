@@ -106,7 +106,7 @@ np.savez(sys.argv[4], values=result.values, bounds=result.error_bounds)
 def test_killed_at_random_moments(case, tmp_path):
     path, results = tmp_path / "run.ckpt", tmp_path / "results.npz"
     arguments = [os.path.dirname(__file__), case, path, results]
-    assert killed_until_done(IMPORTS, WORK, arguments, 0.3, first=0.1) >= 1
+    assert killed_until_done(IMPORTS, WORK, arguments, 0.3, first=0.02) >= 1
     assert not path.exists()
     expected = run(case)
     with np.load(results, allow_pickle=False) as archive:
