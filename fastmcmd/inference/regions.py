@@ -380,10 +380,11 @@ def _standardised(table: Array) -> Array:
 
 def _over(standard: Array, rng: np.random.Generator) -> Kernel:
     """Return an RBF kernel whose length is half the median distance between some rows."""
-    from scipy.spatial.distance import pdist  # slow to load: only when used
-
     some = standard[rng.choice(len(standard), min(len(standard), _SUBSAMPLE), replace=False)]
-    middle = float(np.median(pdist(some, "sqeuclidean")))
+    squares = np.zeros((len(some), len(some)))
+    for column in some.T:
+        squares += (column[:, None] - column) ** 2
+    middle = float(np.median(squares[np.triu_indices(len(some), 1)]))
     return RBF(2.0 / middle if middle > 0 else 1.0)
 
 
