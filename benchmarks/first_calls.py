@@ -1,8 +1,8 @@
 """Seconds of the first call of every public function, each in a new process.
 
-``python -m benchmarks.first_calls [--only WORD] [--from SECONDS]``. Caches of Numba and matplotlib are empty,
-bytecode is compiled. A case is prepared (``prepare``), then the call is timed; the import of
-fastmcmd is timed apart. `CASES` covers all names of the public modules: `uncovered` lists what it lacks.
+``python -m benchmarks.first_calls [--only WORD] [--from SECONDS] [--part 1/8]``. Caches of Numba and
+matplotlib are empty, bytecode is compiled, n = 1,000. What a call needs is prepared before, in the same
+process, and timed apart, and so is the import. `uncovered` lists public functions without a case.
 """
 
 from __future__ import annotations
@@ -113,13 +113,14 @@ _FAMILIES = {
     "WeightedDraws": ("fm.WeightedDraws(rng.normal(size=(n, 20)), rng.random((n, 20)))", "y"),
     "ZeroInflated": ("fm.ZeroInflated(fm.Poisson(rng.uniform(2, 6, n)), 0.2)", "count"),
 }
+_WITHOUT_DENSITY = ("Quantiles", "Draws", "WeightedDraws")
 _METHODS = {
     "cdf": "cdf({y})",
     "log_prob": "log_prob({y})",
     "crps": "crps({y})",
     "quantile": "quantile([0.1, 0.9])",
     "sample": "sample(10, 0)",
-    "expected_kernel": "expected_kernel(fm.RBF(1.0), np.linspace(0, 1, n))",
+    "expected_kernel": "expected_kernel(fm.RBF(1.0), np.linspace(0, 1, 50))",
 }
 _RECALIBRATORS = {
     "BetaCalibration": "p1, y1",
@@ -150,7 +151,7 @@ _RESULTS = {
     "Evaluation": "fm.evaluate(y, g, x=x)",
     "KernelChoice": "fm.select_kernel(x, y)",
     "KernelReport": "fm.kernel_report(x, y, g)",
-    "Monitor": "fm.Monitor(x, y, g).update(x, y, g) and m",
+    "Monitor": "fm.Monitor(x, y, g)",
     "RejectionCurve": "fm.rejection_curve(std, np.abs(y - x[:, 0]), std=std)",
     "Result": "fm.cce(x, y, g)",
     "Verdict": "fm.verdict(x, y, late)",
@@ -195,7 +196,7 @@ _COMMANDS = {
     "test": f"'f.npz', {_GAUSSIAN}",
     "diagnose": f"'f.npz', {_GAUSSIAN}",
     "select": "'f.npz', '--y', 'y', '--x', 'x'",
-    "recalibrate": f"'f.npz', {_GAUSSIAN}, '--save', 'r.json'",
+    "recalibrate": f"'f.npz', {_GAUSSIAN}, '--save', 'r.npz'",
     "plan": "'--shape', '1000,2'",
     "convert": "'f.npz', 'f.csv'",
     "info": "",
@@ -234,8 +235,8 @@ def cases():
     for name in ("crps", "ece", "ence", "nll", "pit_values", "regression_ece"):
         found[name] = "", f"fm.{name}(y, g)"
     for name in (
-        "Constant(1.0) + fm.RBF(1.0)", "Cosine()", "CustomKernel(lambda u, v: 1 / (1 + (u[0] - v[0]) ** 2))",
-        "Delta()", "Laplacian(1.0)", "Linear()", "Matern()", "Polynomial()",
+        "Constant(1.0) + fm.RBF(1.0)", "Cosine()", "CustomKernel(lambda u, v: u[0] * v[0])", "Delta()",
+        "Laplacian(1.0)", "Linear()", "Matern()", "Polynomial()",
     ):  # fmt: skip
         found[f"cce, x_kernel={name.split('(')[0]}"] = "", f"fm.cce(x, y, g, x_kernel=fm.{name})"
     for module, table, usual in (
@@ -251,12 +252,14 @@ def cases():
     for name, (made, outcomes) in _FAMILIES.items():
         prepare = f"d = {made}; z = {outcomes}"
         for method, call in _METHODS.items():
-            if (name, method) == ("Quantiles", "log_prob"):
+            if method == "log_prob" and name in _WITHOUT_DENSITY:
                 continue
             found[f"{name}.{method}"] = prepare, "d." + call.format(y="z")
         found[f"cce, {name}"] = prepare, "fm.cce(x, z, d)"
         found[f"evaluate, {name}"] = prepare, "fm.evaluate(z, d, x=x)"
     for name in _classes("recalibration", "fit"):
+        if name == "Recalibrator":
+            continue
         arguments = _RECALIBRATORS.get(name, "g, y, x")
         made = f"recalibration.{name}()"
         found[f"recalibration.{name}.fit"] = "", f"{made}.fit({arguments})"
@@ -284,13 +287,16 @@ def cases():
             ("report", "report('r.html')"),
         ):
             if hasattr(owner, method):
-                found[f"{name}.{method}"] = f"r = {made}", f"r.{call}"
+                more = "; r.update(x, y, g)" if name == "Monitor" else ""
+                found[f"{name}.{method}"] = f"r = {made}{more}", f"r.{call}"
     for name, call in _PLOTS.items():
         found[f"plots.{name}"] = "", call
     for name, arguments in _COMMANDS.items():
         command = repr(name.split()[0]) + (f", {arguments}" if arguments else "")
-        call = f"subprocess.run([sys.executable, '-m', 'fastmcmd', {command}], check=True, capture_output=True)"
-        found[f"$ {name}"] = f"import subprocess, sys; {_FILE}", call
+        run = (
+            f"subprocess.run([sys.executable, '-m', 'fastmcmd', {command}], check=True, stdout=-3)"
+        )
+        found[f"$ {name}"] = f"import subprocess, sys; {_FILE}", run
     return found
 
 

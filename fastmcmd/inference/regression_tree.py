@@ -71,13 +71,17 @@ def leaves(columns: Array, targets: Array, max_depth: int, least: int) -> list[t
     return found
 
 
-def _best(columns: Array, targets: Array, rows: Rows, least: int) -> tuple[int, float, float] | None:
+def _best(
+    columns: Array, targets: Array, rows: Rows, least: int
+) -> tuple[int, float, float] | None:
     """Return the column of the best split of some rows and the values beside it, or None if there is none."""
     n = len(rows)
     centred = targets[rows] - targets[rows].mean(axis=0)
     if n < 2 * least or (centred**2).mean() <= _EQUAL:
         return None
-    count = np.arange(1, n)  # of the lower part; the sum of the higher one is minus that of the lower
+    count = np.arange(
+        1, n
+    )  # of the lower part; the sum of the higher one is minus that of the lower
     share = 1 / count + 1 / (n - count)
     enough = (count >= least) & (n - count >= least)
     most, best = -np.inf, None

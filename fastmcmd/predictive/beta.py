@@ -238,7 +238,9 @@ def _beyond(level: Array, a: Array, b: Array) -> Array:
     complement = np.asarray(_inverse(level, b, a))
     out = 1 - complement
     far = complement >= 0.5
-    if far.any():  # elsewhere the points round to 1, or near it, and a search from 0 would take long
+    if (
+        far.any()
+    ):  # elsewhere the points round to 1, or near it, and a search from 0 would take long
         level, a, b = (np.broadcast_to(value, out.shape)[far] for value in (level, a, b))
         other = scipy.special.betainccinv(a, b, level)
         tiny = ~(other > _UNDERFLOWS)
