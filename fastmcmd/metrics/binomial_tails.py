@@ -54,7 +54,7 @@ def upper_quantile(tail: float, n: int, p: Array) -> Array:
 
 
 def _near(z: float, n: int, p: Array) -> Array:
-    """Return whole numbers near the quantiles, from a normal one by the first terms of Cornish and Fisher."""
+    """Return whole numbers near the quantiles, by the first terms of Cornish and Fisher."""
     skew = (1 - 2 * p) * (z * z - 1) / 6
     return np.clip(np.floor(n * p + np.sqrt(n * p * (1 - p)) * z + skew), 0, n)
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "COLOURS", "GREY", "NEEDED", "axes", "check_axes", "finish", "mark_bottom", "matplotlib", "plain", "tidy",
+    "COLOURS", "GREY", "NEEDED", "axes", "check_axes", "finish", "mark_bottom", "matplotlib", "plain",
+    "tidy",
 ]  # fmt: skip
 
 # The palette of Okabe & Ito: distinct with any colour vision, and by lightness in greyscale.

@@ -157,7 +157,7 @@ _Sums = list[tuple[_Half, Any, NDArray[np.bool_], NDArray[np.bool_]]]
 def _shared_sums(
     halves: list[_Half], kernel: Kernel, points: Array, floor: Array
 ) -> tuple[Array, _Sums]:
-    """Return E|k| (n, r), and for each half its sums, which panels hold points, and which miss the kernel."""
+    """Return E|k| (n, r), and of each half its sums, panels that hold points, and those too coarse."""
     n, r = floor.shape
     size = np.array(floor)
     found = []
