@@ -207,7 +207,7 @@ _COMMANDS = {
 
 def cases():
     """Return, by name, the preparation and the call."""
-    found = {
+    table = {
         "cce": ("", "fm.cce(x, y, g)"),
         "cce, at": ("", "fm.cce(x, y, g, at=x[:100])"),
         "cce, lowrank": ("", "fm.cce(x, y, g, solver='lowrank')"),
@@ -228,57 +228,57 @@ def cases():
         ),
         "streaming.MeanOf": ("", "streaming.MeanOf(metrics.crps).update(y, g).compute()"),
     }
-    found["ConditionalCongruence.evaluate"] = (
+    table["ConditionalCongruence.evaluate"] = (
         "c = fm.ConditionalCongruence().fit(x, y, g)",
         "c.evaluate(x)",
     )
     for name in ("crps", "ece", "ence", "nll", "pit_values", "regression_ece"):
-        found[name] = "", f"fm.{name}(y, g)"
+        table[name] = "", f"fm.{name}(y, g)"
     for name in (
         "Constant(1.0) + fm.RBF(1.0)", "Cosine()", "CustomKernel(lambda u, v: u[0] * v[0])", "Delta()",
         "Laplacian(1.0)", "Linear()", "Matern()", "Polynomial()",
     ):  # fmt: skip
-        found[f"cce, x_kernel={name.split('(')[0]}"] = "", f"fm.cce(x, y, g, x_kernel=fm.{name})"
-    for module, table, usual in (
+        table[f"cce, x_kernel={name.split('(')[0]}"] = "", f"fm.cce(x, y, g, x_kernel=fm.{name})"
+    for module, special, usual in (
         ("metrics", _METRICS, "y, g"),
         ("classification", _CLASSIFICATION, "labels, p"),
     ):
         for name in _functions(module):
-            arguments = table.get(name) or table.get(name.removeprefix("mean_"), usual)
-            found[f"{module}.{name}"] = "", f"{module}.{name}({arguments})"
+            arguments = special.get(name) or special.get(name.removeprefix("mean_"), usual)
+            table[f"{module}.{name}"] = "", f"{module}.{name}({arguments})"
     for name in _functions("datasets"):
         extra = "'gaussian', n" if name == "equal_moments" else "n"
-        found[f"datasets.{name}"] = "", f"datasets.{name}({extra})"
-    for name, (made, outcomes) in _FAMILIES.items():
-        prepare = f"d = {made}; z = {outcomes}"
+        table[f"datasets.{name}"] = "", f"datasets.{name}({extra})"
+    for name, (source, outcomes) in _FAMILIES.items():
+        prepare = f"d = {source}; z = {outcomes}"
         for method, call in _METHODS.items():
             if method == "log_prob" and name in _WITHOUT_DENSITY:
                 continue
-            found[f"{name}.{method}"] = prepare, "d." + call.format(y="z")
-        found[f"cce, {name}"] = prepare, "fm.cce(x, z, d)"
-        found[f"evaluate, {name}"] = prepare, "fm.evaluate(z, d, x=x)"
+            table[f"{name}.{method}"] = prepare, "d." + call.format(y="z")
+        table[f"cce, {name}"] = prepare, "fm.cce(x, z, d)"
+        table[f"evaluate, {name}"] = prepare, "fm.evaluate(z, d, x=x)"
     for name in _classes("recalibration", "fit"):
         if name == "Recalibrator":
             continue
         arguments = _RECALIBRATORS.get(name, "g, y, x")
-        made = f"recalibration.{name}()"
-        found[f"recalibration.{name}.fit"] = "", f"{made}.fit({arguments})"
+        source = f"recalibration.{name}()"
+        table[f"recalibration.{name}.fit"] = "", f"{source}.fit({arguments})"
         if name not in ("ConformalIntervals", "MondrianIntervals"):
-            given = arguments.split(", ")[0]
-            also = ", x" if given == "g" else ""
-            fitted = f"r = {made}.fit({arguments})"
-            found[f"recalibration.{name}.transform"] = fitted, f"r.transform({given}{also})"
+            first = arguments.split(", ")[0]
+            also = ", x" if first == "g" else ""
+            fitted = f"r = {source}.fit({arguments})"
+            table[f"recalibration.{name}.transform"] = fitted, f"r.transform({first}{also})"
     for name in _classes("streaming", "update"):
         if name not in _LATER:
             usual = "labels, p" if name.startswith(_OF_CLASSES) else "y, g"
             arguments = _STREAMS.get(name, usual)
             options = "k=2" if name == "TopKAccuracy" else ""
-            found[f"streaming.{name}"] = (
+            table[f"streaming.{name}"] = (
                 "",
                 f"streaming.{name}({options}).update({arguments}).compute()",
             )
-    for name, made in _RESULTS.items():
-        found[name] = "", made
+    for name, source in _RESULTS.items():
+        table[name] = "", source
         owner = _owner(name)
         for method, call in (
             ("table", "table()"),
@@ -288,16 +288,16 @@ def cases():
         ):
             if hasattr(owner, method):
                 more = "; r.update(x, y, g)" if name == "Monitor" else ""
-                found[f"{name}.{method}"] = f"r = {made}{more}", f"r.{call}"
+                table[f"{name}.{method}"] = f"r = {source}{more}", f"r.{call}"
     for name, call in _PLOTS.items():
-        found[f"plots.{name}"] = "", call
+        table[f"plots.{name}"] = "", call
     for name, arguments in _COMMANDS.items():
         command = repr(name.split()[0]) + (f", {arguments}" if arguments else "")
         run = (
             f"subprocess.run([sys.executable, '-m', 'fastmcmd', {command}], check=True, stdout=-3)"
         )
-        found[f"$ {name}"] = f"import subprocess, sys; {_FILE}", run
-    return found
+        table[f"$ {name}"] = f"import subprocess, sys; {_FILE}", run
+    return table
 
 
 def _public(module):
@@ -329,9 +329,9 @@ def _owner(name):
     return getattr(fm, name) if hasattr(fm, name) else getattr(fm.metrics, name)
 
 
-def uncovered(found):
+def uncovered(table):
     """Return public functions that no case calls."""
-    called = "\n".join(call for _, call in found.values())
+    called = "\n".join(call for _, call in table.values())
     missing = []
     for module in ("", "metrics", "classification", "datasets"):
         place = importlib.import_module(f"fastmcmd.{module}".rstrip("."))
@@ -358,16 +358,16 @@ def measure(prepare, call):
         for path in caches.values():
             os.mkdir(path)
         path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", "\n".join(lines)],
             env={**os.environ, **caches, "MPLBACKEND": "agg", "PYTHONPATH": path},
             cwd=folder,
             capture_output=True,
             text=True,
         )
-    if done.returncode:
-        return done.stderr.strip().splitlines()[-1]
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    if process.returncode:
+        return process.stderr.strip().splitlines()[-1]
+    return json.loads(process.stdout.strip().splitlines()[-1])
 
 
 def main():
@@ -379,23 +379,23 @@ def main():
     parser.add_argument("--repeats", type=int, default=1, help="take the least of several")
     arguments = parser.parse_args()
     first, step = map(int, arguments.part.split("/"))
-    found = cases()
-    print("no case:", ", ".join(uncovered(found)) or "none")
-    chosen = [name for name in found if arguments.only in name][first - 1 :: step]
+    table = cases()
+    print("no case:", ", ".join(uncovered(table)) or "none")
+    names = [name for name in table if arguments.only in name][first - 1 :: step]
     rows, imports = [], []
-    for name in chosen:
-        runs = [measure(*found[name]) for _ in range(arguments.repeats)]
+    for name in names:
+        runs = [measure(*table[name]) for _ in range(arguments.repeats)]
         failed = next((run for run in runs if isinstance(run, str)), None)
         if failed:
             print(f"{name}: {failed}", flush=True)
             continue
-        imported, prepared, called = min(runs, key=lambda run: run[2])
+        imported, preparation, called = min(runs, key=lambda run: run[2])
         imports.append(imported)
-        rows.append((called, prepared, name))
+        rows.append((called, preparation, name))
     print(f"{len(rows)} cases; import {min(imports, default=0):.2f} s (least)")
-    for called, prepared, name in sorted(rows, reverse=True):
+    for called, preparation, name in sorted(rows, reverse=True):
         if called >= arguments.least:
-            print(f"{called:6.2f} s  {name}  (prepared in {prepared:.2f} s)")
+            print(f"{called:6.2f} s  {name}  (prepared in {preparation:.2f} s)")
 
 
 if __name__ == "__main__":

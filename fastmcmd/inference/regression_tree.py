@@ -12,7 +12,7 @@ __all__ = ["Branch", "leaves"]
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-_EQUAL = 2.0**-52  # mean variance of targets up to which they count as equal
+_EQUAL = 2e-16  # mean variance of targets up to which they count as equal
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,25 @@ def leaves(columns: Array, targets: Array, max_depth: int, least: int) -> list[t
     >>> high
     (Branch(column=0, above=True, low=2.0, high=9.0),)
     """
-    found: list[tuple[Branch, ...]] = []
+    paths: list[tuple[Branch, ...]] = []
     waiting: list[tuple[Rows, tuple[Branch, ...]]] = [(np.arange(len(columns)), ())]
     while waiting:
         rows, path = waiting.pop()
         split = _best(columns, targets, rows, least) if len(path) < max_depth else None
         if split is None:
-            found.append(path)
+            paths.append(path)
             continue
         column, low, high = split
         below = columns[rows, column] <= low
         waiting.append((rows[~below], (*path, Branch(column, True, low, high))))
         waiting.append((rows[below], (*path, Branch(column, False, low, high))))
-    return found
+    return paths
 
 
 def _best(
     columns: Array, targets: Array, rows: Rows, least: int
 ) -> tuple[int, float, float] | None:
-    """Return the column of the best split of some rows and the values beside it, or None if there is none."""
+    """Return the column of the best split of some rows and the values beside it; None without one."""
     n = len(rows)
     centred = targets[rows] - targets[rows].mean(axis=0)
     if n < 2 * least or (centred**2).mean() <= _EQUAL:

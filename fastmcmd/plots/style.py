@@ -14,19 +14,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "COLOURS", "GREY", "NEEDED", "axes", "check_axes", "finish", "mark_bottom", "matplotlib", "plain",
+    "ADVICE",
+    "COLOURS",
+    "GREY",
+    "axes",
+    "check_axes",
+    "finish",
+    "mark_bottom",
+    "matplotlib",
+    "plain",
     "tidy",
 ]  # fmt: skip
 
 # The palette of Okabe & Ito: distinct with any colour vision, and by lightness in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-NEEDED = "pictures need matplotlib: pip install 'fastmcmd[plot]'"
+ADVICE = "pictures need matplotlib: pip install 'fastmcmd[plot]'"
 GREY = "0.6"  # of bands, diagonals and what has no support
 
 
 def matplotlib(module: str = "pyplot") -> Any:
     """Return a module of matplotlib, or raise an error that says how to install it."""
-    return require(f"matplotlib.{module}", NEEDED)
+    return require(f"matplotlib.{module}", ADVICE)
 
 
 def axes(ax: Axes | None) -> Axes:

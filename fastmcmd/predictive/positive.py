@@ -349,9 +349,8 @@ class Gamma(PearsonFamily):
             and _UNDERFLOWS < rate.min() <= rate.max() < 1 / _UNDERFLOWS
         ):
             out = np.empty(x.size)
-            _core.gamma_log_densities(
-                *(np.broadcast_to(v, x.shape).ravel() for v in (y, a, rate)), out
-            )
+            at, shapes, rates = (np.broadcast_to(one, x.shape).ravel() for one in (y, a, rate))
+            _core.gamma_log_densities(at, shapes, rates, out)
             return out.reshape(x.shape)
         at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
         density = np.where(x > 0, log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fastmcmd.errors import require
 from fastmcmd.plots.panels import Panel, panels, panels_over_plane
-from fastmcmd.plots.style import COLOURS, NEEDED, matplotlib
+from fastmcmd.plots.style import ADVICE, COLOURS, matplotlib
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Section, figure, heading, paragraph, pictures
 
@@ -48,7 +48,7 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
     size : (float, float), optional
         Inches; they set only the aspect ratio and the relative size of text.
     """
-    library = require("matplotlib", NEEDED)
+    library = require("matplotlib", ADVICE)
     settings = {
         "svg.fonttype": "none",
         "svg.hashsalt": "fastmcmd",
@@ -83,17 +83,17 @@ def _fill(figure: Figure) -> None:
     """
     width, height = figure.bbox.size
     main = figure.axes[0]
-    right = max((_room(bar.yaxis) for bar in figure.axes[1:]), default=2 * _LETTER)
+    right = max((_label_width(bar.yaxis) for bar in figure.axes[1:]), default=2 * _LETTER)
     lines = 1 + (bool(main.get_title()) or bool(main.yaxis.get_major_formatter().get_offset()))
     figure.subplots_adjust(
-        left=_room(main.yaxis) / width,
+        left=_label_width(main.yaxis) / width,
         bottom=(_PAD + _LINE * (1 + bool(main.get_xlabel()))) / height,
         right=1 - right / width,
         top=1 - (lines * _LINE - _LETTER) / height,
     )
 
 
-def _room(axis: Axis) -> float:
+def _label_width(axis: Axis) -> float:
     """Return the width of the labels of a vertical axis in pixels."""
     longest = max((len(label.get_text()) for label in axis.get_ticklabels()), default=0)
     return _PAD + _LETTER * longest + _LINE * bool(axis.get_label_text())

@@ -26,10 +26,10 @@ def test_leaves_are_those_of_scikit_learn(rng, depth, digits):
     fitted = tree.DecisionTreeRegressor(max_depth=depth, min_samples_leaf=10, random_state=0)
     places = fitted.fit(columns, targets).apply(columns)
     expected = {tuple(np.flatnonzero(places == one)) for one in np.unique(places)}
-    found = {
+    groups = {
         tuple(np.flatnonzero(_rows(columns, path))) for path in leaves(columns, targets, depth, 10)
     }
-    assert found == expected
+    assert groups == expected
 
 
 def test_every_row_is_in_one_leaf(rng):

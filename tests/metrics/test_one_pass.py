@@ -173,9 +173,9 @@ def test_interval_scores_of_given_ends_are_those_of_the_formula(rng, n):
     high = low + rng.exponential(size=n) * (rng.random(n) < 0.8)
     expected = (high - low) + 4 * (np.maximum(low - y, 0) + np.maximum(y - high, 0))
     np.testing.assert_array_equal(metrics.interval_score_from(y, low, high, level=0.5), expected)
-    turned = np.stack([low, low], axis=1), np.stack([high, high], axis=1)
+    columns = np.stack([low, low], axis=1), np.stack([high, high], axis=1)
     levels = [0.5, 0.5]
-    np.testing.assert_array_equal(metrics.interval_score_from(y, *turned, level=levels), expected)
+    np.testing.assert_array_equal(metrics.interval_score_from(y, *columns, level=levels), expected)
 
 
 def test_intervals_that_end_before_they_begin_are_counted_once(rng):

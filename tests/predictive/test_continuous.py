@@ -152,10 +152,10 @@ def test_edges_of_supports():
 @pytest.mark.parametrize("n", [1, 19, 20, 21, 200])
 def test_log_densities_of_small_gamma_shapes_are_exact(rng, n):
     mpmath = pytest.importorskip("mpmath")
-    whole = np.array(
+    steps = np.array(
         [1.0, 2.0, 3.0, 4.0, 5.0, np.nextafter(1, 0), np.nextafter(2, 3), 5.9999, 0.0011]
     )
-    shape = np.where(rng.random(n) < 0.4, rng.choice(whole, n), rng.uniform(0.002, 5.99, n))
+    shape = np.where(rng.random(n) < 0.4, rng.choice(steps, n), rng.uniform(0.002, 5.99, n))
     rate = np.exp(rng.uniform(-20, 20, n))
     y = rng.gamma(shape) / rate + 1e-200
     actual = Gamma(shape, rate).log_prob(y)

@@ -37,11 +37,9 @@ _RESOLVED_CHANGE = (
 _BLOCK = 1 << 20  # kernel values held in memory at once
 _COLUMNS = 256  # points per block
 _FEW_POINTS = 4  # up to so many, finer panels for all save nothing
-_SAMPLE, _OFTEN, _MOST_CUTS = (
-    20,
-    0.1,
-    3,
-)  # rows and points that decide on panels; share of them that need finer ones
+_SAMPLE = 20  # rows and points that decide on panels
+_OFTEN = 0.1  # share of their pairs that make a panel be halved for all
+_MOST_CUTS = 3
 
 
 def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
@@ -80,14 +78,14 @@ def _resolving_edges(prediction: Predictive, kernel: Kernel, points: Array) -> t
     part = prediction.take(rows)
     for _ in range(_MOST_CUTS):
         size, sums = _shared_sums(_halves(part, edges), kernel, some, _floor(part, kernel, some))
-        cut = []
-        for one, (_, own, _, unseen) in zip(edges, sums, strict=True):
-            open_ = unseen | (own.error(size[:, None, :]) > _ENOUGH * size[:, None, :])
+        middles = []
+        for one, (_, totals, _, unseen) in zip(edges, sums, strict=True):
+            open_ = unseen | (totals.error(size[:, None, :]) > _ENOUGH * size[:, None, :])
             often = np.flatnonzero(open_.mean(axis=(0, 2)) > _OFTEN)
-            cut.append((one[often] + one[often + 1]) / 2)
-        if not any(len(one) for one in cut):
+            middles.append((one[often] + one[often + 1]) / 2)
+        if not any(len(one) for one in middles):
             break
-        edges = (np.union1d(edges[0], cut[0]), np.union1d(edges[1], cut[1]))
+        edges = (np.union1d(edges[0], middles[0]), np.union1d(edges[1], middles[1]))
     return edges
 
 
@@ -160,7 +158,7 @@ def _shared_sums(
     """Return E|k| (n, r), and of each half its sums, panels that hold points, and those too coarse."""
     n, r = floor.shape
     size = np.array(floor)
-    found = []
+    by_half = []
     diagonal = kernel.diagonal(points)
     for half in halves:
         p = len(half.edges) - 1
@@ -173,8 +171,8 @@ def _shared_sums(
         nearest = np.abs(values - diagonal).min(axis=0)
         unseen = holds & (nearest > _RESOLVED_CHANGE * np.abs(diagonal))
         size += sums.size.sum(axis=1)
-        found.append((half, sums, holds, unseen))
-    return size, found
+        by_half.append((half, sums, holds, unseen))
+    return size, by_half
 
 
 def _of_block(prediction: Predictive, halves: list[_Half], kernel: Kernel, points: Array) -> Array:
