@@ -121,6 +121,8 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "comoments", loops.comoments);
   def(m, "spread_sums", loops.spread_sums);
   def(m, "check_losses", loops.check_losses);
+  def(m, "interval_scores", loops.interval_scores);
+  def(m, "gamma_log_densities", loops.gamma_log_densities);
   def(m, "isotonic_rows", loops.isotonic_rows);
   def(m, "panel_quantiles", loops.panel_quantiles);
   def(m, "panel_scores", loops.panel_scores);

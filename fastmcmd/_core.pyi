@@ -463,10 +463,16 @@ def cdf_of_quantiles(
 def crps_of_quantiles(
     levels: _F64, values: _F64, left: _F64, right: _F64, y: _F64, scratch: _F64, out: _F64
 ) -> None:
-    """Write the CRPS of interpolated quantiles (n, j) with exponential tails; ``scratch`` is (2, j)."""
+    """Write the CRPS of interpolated quantiles (n, j) with exponential tails; ``scratch`` is (66, j)."""
 
 def check_losses(levels: _F64, factors: _F64, values: _F64, y: _F64, out: _F64) -> None:
     """Write sums of check losses, ``factor_j max(p_j u, (p_j - 1) u)`` with ``u = y - q_j``."""
+
+def interval_scores(y: _F64, lower: _F64, upper: _F64, factor: float, out: _F64) -> int:
+    """Write ``u - l + factor (max(l - y, 0) + max(y - u, 0))``; return the number of rows with l > u."""
+
+def gamma_log_densities(y: _F64, shape: _F64, rate: _F64, out: _F64) -> None:
+    """Write log densities of gamma distributions with shapes in (0, 6) at y > 0."""
 
 def check_rows(p: NDArray[Any], tolerance: float) -> int:
     """Return the first row with a value outside [0, 1], NaN, or a sum other than one; -1 if none."""

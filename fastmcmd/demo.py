@@ -84,17 +84,14 @@ def draw(data: dict[str, Array], models: list[EvaluatedModel], target: Path) -> 
     from fastmcmd.io import write_atomically
     from fastmcmd.plots.style import matplotlib
 
-    plt = matplotlib()
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+    figure = matplotlib("figure").Figure(figsize=(15, 4.6), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
     _draw_over_inputs(left, data, models)
     # The quarter of people with the largest CCE under the Poisson model, and the median of these people.
     worst = np.argsort(models[0].exact.values)[-len(data["y"]) // 4 :]
     _draw_visits(middle, data["y"][worst], [probabilities(one, worst) for one in models], models)
     _draw_missing_mass(right, data, models, int(worst[len(worst) // 2]))
-    try:
-        write_atomically(target, lambda stream: figure.savefig(stream, format="png", dpi=130))
-    finally:
-        plt.close(figure)
+    write_atomically(target, lambda stream: figure.savefig(stream, format="png", dpi=130))
 
 
 def _draw_over_inputs(ax: Axes, data: dict[str, Array], models: list[EvaluatedModel]) -> None:

@@ -244,4 +244,25 @@ inline void check_losses(in levels, in factors, ins quantiles, in y, out losses)
   }
 }
 
+// Writes u - l + factor (max(l - y, 0) + max(y - u, 0)) of intervals [l, u]; returns how many have l > u.
+inline index_t interval_scores(in y, in lower, in upper, double factor, out scores) {
+  double crossed[sum_lanes] = {};
+  const index_t even = y.n - y.n % sum_lanes;
+  const auto score = [=](index_t i) {
+    const double low = lower[i], high = upper[i], under = low - y[i], over = y[i] - high;
+    return (high - low) + factor * ((under > 0.0 ? under : 0.0) + (over > 0.0 ? over : 0.0));
+  };
+  for (index_t i = 0; i < even; i += sum_lanes) {
+    for (index_t l = 0; l < sum_lanes; ++l) {
+      scores[i + l] = score(i + l);
+      crossed[l] += lower[i + l] > upper[i + l] ? 1.0 : 0.0;
+    }
+  }
+  for (index_t i = even; i < y.n; ++i) {
+    scores[i] = score(i);
+    crossed[i - even] += lower[i] > upper[i] ? 1.0 : 0.0;
+  }
+  return static_cast<index_t>(sum_of(crossed));
+}
+
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

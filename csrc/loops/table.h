@@ -87,6 +87,8 @@ struct loop_table {
   void (*comoments)(in y, in point, out values);
   void (*spread_sums)(in y, in mean, in variance, in cuts, outs scratch, outs sums);
   void (*check_losses)(in levels, in factors, ins quantiles, in y, out losses);
+  index_t (*interval_scores)(in y, in lower, in upper, double factor, out scores);
+  void (*gamma_log_densities)(in y, in shape, in rate, out densities);
   void (*isotonic_rows)(outs values, in weights, vec<int64_t> ends, out masses);
   void (*panel_quantiles)(vec<const int64_t> starts, in left, in half, ins density,
                           vec<const int64_t> places, in below, in above, ins levels, in rule,

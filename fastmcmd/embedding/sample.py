@@ -64,14 +64,23 @@ class DrawnOutputs:
             return p.take(where, axis=0)  # twice as fast as p[where]
         index = where.reshape(n, draws)
         if self.weights is None:
-            return _means(p, index)
-        share = self.share.reshape(n, draws)
-        out = np.empty((n, p.shape[1]))
-        step = max(1, _BLOCK // (draws * p.shape[1]))
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
-            out[rows] = np.einsum("nl,nlr->nr", share[rows], p[index[rows]])
+            out = _means(p, index)
+        else:
+            share = self.share.reshape(n, draws)
+            out = np.empty((n, p.shape[1]))
+            step = max(1, _BLOCK // (draws * p.shape[1]))
+            for start in range(0, n, step):
+                rows = slice(start, start + step)
+                out[rows] = np.einsum("nl,nlr->nr", share[rows], p[index[rows]])
+        equal = self._equal_rows()
+        out[equal] = p[index[equal, 0]]  # without the rounding of a sum
         return out
+
+    def _equal_rows(self) -> NDArray[np.intp]:
+        """Return the rows whose draws are all equal."""
+        rows = np.flatnonzero((self.values[:, 0] == self.values[:, -1]).all(axis=1))
+        some = self.values[rows]
+        return rows[(some == some[:, :1]).all(axis=(1, 2))]
 
 
 def same_outputs(one: DrawnOutputs, other: DrawnOutputs) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from fastmcmd._base.annotations import ColumnsLike, Json, RandomState
 from fastmcmd._base.checks import as_rows, as_weights, check_positive
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import Notebook, aligned
-from fastmcmd.errors import MissingDependencyError, NumericalError
+from fastmcmd.errors import NumericalError
 from fastmcmd.evaluation.needs import Need, Needs
 from fastmcmd.frames import check_row_order, column_names, input_names
 from fastmcmd.inference import dispersion
@@ -359,7 +359,7 @@ def verdict(
     `weak_regions`, whose tests are exact and adjusted for their number, and `diagnose`, whose bands are
     pointwise, are run with their default kernels. The remedy is measured:
     `recalibration.ConditionalRescaling` is fitted on one half of at most 2,000 rows, and the exact test is
-    run on the other half before and after. Regions need scikit-learn; without it ``skipped`` says so.
+    run on the other half before and after.
 
     Examples
     --------
@@ -458,7 +458,7 @@ def _regions(
     else:
         try:
             return weak_regions(columns, x, y, prediction, level=level, random_state=random_state)
-        except (MissingDependencyError, NumericalError) as error:
+        except NumericalError as error:
             reasons["regions"] = str(error)
     return None
 

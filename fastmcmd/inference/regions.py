@@ -15,7 +15,6 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import Notebook, aligned, data_frame
 from fastmcmd.default_kernels import chosen_kernels
-from fastmcmd.errors import require
 from fastmcmd.estimate.arguments import resolved_kernels
 from fastmcmd.frames import check_row_order
 from fastmcmd.inference import dispersion
@@ -25,6 +24,7 @@ from fastmcmd.inference.comparison import holm
 from fastmcmd.inference.exchangeable import exchangeable_outcomes
 from fastmcmd.inference.inputs import check_simulations
 from fastmcmd.inference.outcome_features import LandmarkFeatures, OutcomeFeatures, landmark_features
+from fastmcmd.inference.regression_tree import leaves
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
@@ -235,8 +235,6 @@ def weak_regions(
     ------
     ValueError, TypeError
         An argument is not as described; the message names it.
-    MissingDependencyError
-        scikit-learn is not installed.
 
     Notes
     -----
@@ -255,8 +253,6 @@ def weak_regions(
     The model is right for people below 60, and 0.5 too low for the others. Age is no input of the
     model.
 
-    >>> import pytest
-    >>> _ = pytest.importorskip("sklearn")
     >>> import numpy as np, fastmcmd as fm
     >>> rng = np.random.default_rng(0)
     >>> x, age = rng.uniform(-1, 1, 600), rng.uniform(20, 80, 600)
@@ -265,7 +261,6 @@ def weak_regions(
     >>> weak.significant[0].description.startswith("age > ")
     True
     """
-    tree = _tree_class()
     check_row_order(columns=columns, x=x, y=y, prediction=prediction)
     table, names = numbers_of_columns(columns)
     x, y = (
@@ -299,12 +294,10 @@ def weak_regions(
     standard = _standardised(table)
     local += _local_excess(_basis(_over(standard, rng), standard[half], rng), e, _COLUMN_LAM)
     least = max(10, len(half) // 2 ** (max_depth + 2))
-    fitted = tree(max_depth=max_depth, min_samples_leaf=least, random_state=0)
-    # The tree compares in float32, which would merge some values and overflow on others: ranks are safe.
-    ranks = np.stack([np.unique(one, return_inverse=True)[1] for one in table[half].T], axis=1)
-    fitted.fit(ranks, np.stack([_scaled(local), _scaled(beyond)], axis=1))
+    targets = np.stack([_scaled(local), _scaled(beyond)], axis=1)
     tests = []
-    for conditions in _leaves(fitted.tree_, ranks, table[half]):
+    for path in leaves(table[half], targets, max_depth, least):
+        conditions = tuple((one.column, one.above, _between(one.low, one.high)) for one in path)
         inside = _inside(table, conditions)
         rows = halves[1][inside[halves[1]]]
         tested = predictive.take(rows)
@@ -326,11 +319,6 @@ def weak_regions(
     return WeakRegions(regions, level, tuple(tests[k][0] for k in ranked), names)
 
 
-def _tree_class() -> Any:
-    advice = "weak_regions needs scikit-learn: pip install 'fastmcmd[regions]'"
-    return require("sklearn.tree", advice).DecisionTreeRegressor
-
-
 # ---- tree ----
 
 
@@ -340,27 +328,6 @@ def _inside(table: Array, conditions: Sequence[tuple[int, bool, float]]) -> NDAr
         values = table[:, column]
         inside &= (values > threshold) if above else (values <= threshold)
     return inside
-
-
-def _leaves(
-    tree: Any, ranks: NDArray[np.intp], table: Array
-) -> list[tuple[tuple[int, bool, float], ...]]:
-    """Return the conditions of each leaf on columns (m, c), for a tree that was fitted to their ranks."""
-    paths: list[_Path] = []
-    stack: list[tuple[int, NDArray[np.intp], _Path]] = [(0, np.arange(len(table)), ())]
-    while stack:
-        node, rows, conditions = stack.pop()
-        left, right = int(tree.children_left[node]), int(tree.children_right[node])
-        if left < 0:
-            paths.append(conditions)
-            continue
-        column = int(tree.feature[node])
-        below = ranks[rows, column] <= tree.threshold[node]
-        values = table[rows, column]
-        threshold = _between(float(values[below].max()), float(values[~below].min()))
-        stack.append((right, rows[~below], (*conditions, (column, True, threshold))))
-        stack.append((left, rows[below], (*conditions, (column, False, threshold))))
-    return paths
 
 
 def _between(low: float, high: float) -> float:
@@ -413,10 +380,11 @@ def _standardised(table: Array) -> Array:
 
 def _over(standard: Array, rng: np.random.Generator) -> Kernel:
     """Return an RBF kernel whose length is half the median distance between some rows."""
-    from scipy.spatial.distance import pdist  # slow to load: only when used
-
     some = standard[rng.choice(len(standard), min(len(standard), _SUBSAMPLE), replace=False)]
-    middle = float(np.median(pdist(some, "sqeuclidean")))
+    squares = np.zeros((len(some), len(some)))
+    for column in some.T:
+        squares += (column[:, None] - column) ** 2
+    middle = float(np.median(squares[np.triu_indices(len(some), 1)]))
     return RBF(2.0 / middle if middle > 0 else 1.0)
 
 

@@ -10,6 +10,13 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.checks import as_float
+from fastmcmd.metrics.binomial_tails import (
+    binomial_cdf,
+    binomial_sf,
+    lower_quantile,
+    poisson_mass,
+    upper_quantile,
+)
 from fastmcmd.predictive.base import Array
 
 __all__ = ["CountBands", "check_level", "even_bands"]
@@ -64,9 +71,8 @@ class CountBands:
     def p_value(self, counts: ArrayLike) -> float:
         """Return the probability of a count at least as far in a tail as the farthest of these."""
         counts = np.asarray(counts)
-        # Without a frozen distribution, which takes longer to make than its tails to compute.
-        lower = scipy.stats.binom.cdf(counts, self.n, self.expected)
-        upper = scipy.stats.binom.sf(counts - 1, self.n, self.expected)
+        lower = binomial_cdf(counts, self.n, self.expected)
+        upper = binomial_sf(counts - 1, self.n, self.expected)
         least = float(np.minimum(1.0, 2 * np.minimum(lower, upper)).min())
         if least == 1:
             return 1.0
@@ -86,7 +92,7 @@ class CountBands:
             sums = np.cumsum(low), np.minimum(np.cumsum(high), self.n)
         probability, start = np.ones(1), 0
         for cell, (least, most, bottom, top) in enumerate(zip(low, high, *sums, strict=True)):
-            weights = scipy.stats.poisson.pmf(np.arange(least, most + 1), self.n * self.mass[cell])
+            weights = poisson_mass(np.arange(least, most + 1), self.n * self.mass[cell])
             probability = _convolved(probability, weights)
             start += int(least)
             probability = probability[max(0, bottom - start) : top - start + 1]
@@ -95,15 +101,13 @@ class CountBands:
                 return 0.0
         if not start <= self.n < start + len(probability):
             return 0.0
-        return float(probability[self.n - start] / scipy.stats.poisson.pmf(self.n, self.n))
+        return float(probability[self.n - start] / poisson_mass(self.n, self.n))
 
     def _pointwise(self, outside: float) -> tuple[Array, Array]:
         """Return central binomial intervals with at most the probability ``outside`` beyond them."""
         tail = outside / 2
-        return (
-            scipy.stats.binom.ppf(tail, self.n, self.expected),
-            scipy.stats.binom.isf(tail, self.n, self.expected),
-        )
+        low = lower_quantile(tail, self.n, self.expected)
+        return low, upper_quantile(tail, self.n, self.expected)
 
 
 def even_bands(cells: int, n: int, *, cumulative: bool = False) -> CountBands:

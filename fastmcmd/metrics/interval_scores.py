@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_array, as_rows, check_choice, check_same_length
 from fastmcmd.metrics.inputs import NAN_POLICIES, read
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.quantile_scores import open_levels, scored
 from fastmcmd.predictive.adapters.convert import check_order
 from fastmcmd.predictive.base import Array, PredictionLike
-from fastmcmd.predictive.numerics.elementwise import by_rows
 
 __all__ = [
     "HUB",
@@ -26,6 +25,8 @@ __all__ = [
     "weighted_interval_score",
     "weighted_terms",
 ]
+
+_BLOCK = 1 << 14  # rows: large enough to share among threads
 
 # Levels (1 - alpha) of the central intervals in Bracher et al. 2021 and the COVID-19 Forecast Hub.
 HUB = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -152,25 +153,18 @@ def interval_score_from(
         outcomes = read(y, np.concatenate(ends, axis=1), None, nan_policy)
         at, both = outcomes.y, outcomes.prediction.nodes()[0]
         low, high = both[:, :count], both[:, count:]
-    crossed = np.asarray(low > high)
-    if crossed.any():
-        rows = np.asarray(crossed.any(axis=1))
-        raise ValueError(
-            f"lower is above upper in {int(rows.sum())} of {len(rows)} rows; intervals are needed"
-        )
+    at, low, high = (np.ascontiguousarray(one) for one in (at, low.T, high.T))
+    scores, crossed = np.empty((count, len(at))), []
 
-    def score(at: Array, low: Array, high: Array, factor: float) -> Array:
-        width, outside, above = high - low, low - at, at - high
-        np.maximum(outside, 0, out=outside)
-        outside += np.maximum(above, 0, out=above)
-        outside *= factor
-        width += outside
-        return width
+    def work(rows: slice) -> None:
+        for k, one in enumerate(np.broadcast_to(levels, count).tolist()):
+            part = at[rows], low[k, rows], high[k, rows]
+            crossed.append(_core.interval_scores(*part, 2 / (1 - one), scores[k, rows]))
 
-    scores = [
-        by_rows(partial(score, factor=2 / (1 - level)), at, low[:, k], high[:, k])
-        for k, level in enumerate(np.broadcast_to(levels, count).tolist())
-    ]
+    over_rows(work, len(at), _BLOCK)
+    if any(crossed):
+        wrong = int((low > high).any(axis=0).sum())
+        raise ValueError(f"lower is above upper in {wrong} of {len(at)} rows; intervals are needed")
     total = scores[0] if count == 1 else np.mean(scores, axis=0)
     return total if outcomes is None else outcomes.scatter(total)
 

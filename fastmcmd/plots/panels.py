@@ -384,7 +384,7 @@ def evaluation(
     from fastmcmd.evaluation.comparison import Comparison, compare
     from fastmcmd.evaluation.result import Evaluation
 
-    plt = matplotlib()
+    matplotlib("figure")
     models = list(evaluations.values()) if isinstance(evaluations, Mapping) else [evaluations]
     if not models or not all(isinstance(one, (Comparison, Evaluation)) for one in models):
         raise TypeError(
@@ -406,7 +406,8 @@ def evaluation(
         raise ValueError(f"there is nothing to draw: outputs are vectors and {inputs_missing}")
     columns = min(3, len(available))
     lines = -(-len(available) // columns)
-    figure = figure or plt.figure(figsize=(5 * columns, 4.2 * lines), layout="constrained")
+    size = 5 * columns, 4.2 * lines
+    figure = figure or matplotlib().figure(figsize=size, layout="constrained")
     for place, panel in enumerate(available, start=1):
         ax = figure.add_subplot(lines, columns, place)
         panel.draw(ax)

@@ -40,7 +40,6 @@ def weak_regions(regions: WeakRegions, ax: Axes | None = None) -> Axes:
     --------
     >>> import numpy as np, pytest
     >>> _ = pytest.importorskip("matplotlib")
-    >>> _ = pytest.importorskip("sklearn")
     >>> import fastmcmd as fm
     >>> x = np.random.default_rng(0).uniform(-2, 2, 400)
     >>> y = x + 0.5 * (x > 1) + 0.3 * np.random.default_rng(1).normal(size=400)

@@ -14,33 +14,40 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "COLOURS", "GREY", "axes", "check_axes", "finish", "mark_bottom", "matplotlib", "plain", "tidy",
+    "ADVICE",
+    "COLOURS",
+    "GREY",
+    "axes",
+    "check_axes",
+    "finish",
+    "mark_bottom",
+    "matplotlib",
+    "plain",
+    "tidy",
 ]  # fmt: skip
 
 # The palette of Okabe & Ito: distinct with any colour vision, and by lightness in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+ADVICE = "pictures need matplotlib: pip install 'fastmcmd[plot]'"
 GREY = "0.6"  # of bands, diagonals and what has no support
 
 
-def matplotlib() -> Any:
-    """Return ``matplotlib.pyplot``, or raise an error that says how to install it."""
-    return require("matplotlib.pyplot", "pictures need matplotlib: pip install 'fastmcmd[plot]'")
+def matplotlib(module: str = "pyplot") -> Any:
+    """Return a module of matplotlib, or raise an error that says how to install it."""
+    return require(f"matplotlib.{module}", ADVICE)
 
 
 def axes(ax: Axes | None) -> Axes:
     """Return ``ax``, or new axes if it is None."""
-    plt = matplotlib()
     if ax is None:
-        return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+        return matplotlib().subplots(figsize=(6, 4), layout="constrained")[1]
     check_axes(ax, "ax")
     return ax
 
 
 def check_axes(ax: object, name: str) -> None:
     """Raise an error unless an argument is matplotlib axes."""
-    from matplotlib.axes import Axes
-
-    check_instance(ax, name, Axes, "axes of matplotlib, or None,")
+    check_instance(ax, name, matplotlib("axes").Axes, "axes of matplotlib, or None,")
 
 
 def tidy(ax: Axes) -> None:

@@ -54,9 +54,6 @@ def rank_histogram(
     """
     from fastmcmd.metrics import RankHistogram
 
-    matplotlib()
-    from matplotlib.ticker import MaxNLocator
-
     check_instance(histogram, "histogram", RankHistogram, "what metrics.rank_histogram returns")
     ax = axes(ax)
     edges, heights, expected = histogram.edges - 0.5, histogram.heights, histogram.expected
@@ -75,7 +72,7 @@ def rank_histogram(
         ylabel="count / expected count",
         xlim=(edges[0], edges[-1]),
     )
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(matplotlib("ticker").MaxNLocator(integer=True))
     ax.set_ylim(0, max(1.15 * high.max(), 1.08 * heights.max()))
     return finish(ax, label)
 

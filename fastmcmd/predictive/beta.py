@@ -235,10 +235,19 @@ def _beyond(level: Array, a: Array, b: Array) -> Array:
     """Return the points with a mass ``level`` above them, computed from the nearer end."""
     if np.min(level) >= _SAFE:
         return _inverse(1 - level, a, b)
-    complement = _inverse(level, b, a)
-    other = scipy.special.betainccinv(a, b, level)
-    other = np.where(other > _UNDERFLOWS, other, _inverse(1 - level, a, b))
-    return np.where(complement < 0.5, 1 - complement, other)
+    complement = np.asarray(_inverse(level, b, a))
+    out = 1 - complement
+    far = complement >= 0.5
+    if (
+        far.any()
+    ):  # elsewhere the points round to 1, or near it, and a search from 0 would take long
+        level, a, b = (np.broadcast_to(value, out.shape)[far] for value in (level, a, b))
+        other = scipy.special.betainccinv(a, b, level)
+        tiny = ~(other > _UNDERFLOWS)
+        if tiny.any():
+            other[tiny] = _inverse(1 - level[tiny], a[tiny], b[tiny])
+        out[far] = other
+    return out
 
 
 def _upper(a: Array, b: Array, y: Array) -> Array:

@@ -13,6 +13,8 @@ from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.cached import cached_property
+from fastmcmd._base.checks import check_count
+from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import Predictive, check_levels, parameter, uniform_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
@@ -172,8 +174,16 @@ class Counts(WholeNumbers, ScipyPredictive):
         with np.errstate(over="ignore"):
             far = self._mean + 10 * self.std
         if far.max(initial=0.0) < _MOST_DRAWN:
-            return super().sample(size, random_state)
+            rng, shape = (
+                generator(random_state, Purpose.SAMPLE),
+                (check_count(size, "size"), len(self)),
+            )
+            return np.asarray(self._draws(rng, shape), dtype=np.float64).T.copy()
         return self.quantiles_at(uniform_levels((len(self), size), random_state))
+
+    @abstractmethod
+    def _draws(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int64]:
+        """Return draws (size, n): those of scipy.stats, which takes longer to load than to draw."""
 
     def _settled(self, rows: NDArray[np.intp], levels: Array, upper: bool = False) -> Array:
         """Return quantiles of rows at levels, starting from nearby counts; 0 where all are."""

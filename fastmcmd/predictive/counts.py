@@ -125,6 +125,9 @@ class Poisson(Counts):
 
         return stats.poisson(self._mean)
 
+    def _draws(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int64]:
+        return rng.poisson(self._mean, shape)
+
     @property
     def variance(self) -> Array:
         """Variances (n,)."""
@@ -205,11 +208,17 @@ class NegativeBinomial(Counts):
     def _freeze(self) -> Any:
         from scipy import stats
 
+        return stats.nbinom(*self._size_and_success())
+
+    def _draws(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int64]:
+        return rng.negative_binomial(*self._size_and_success(), shape)
+
+    def _size_and_success(self) -> tuple[Array, Array]:
         # SciPy's mean is size (1 - p) / p. Computing size from the rounded p preserves it for p near 1.
         success = 1 / (1 + np.maximum(self.dispersion * self._mean, _LEAST_ODDS))
         size = np.where(self._mean > 0, self._mean * success / (1 - success), 1.0)
         success = np.where(self._mean > 0, success, 1.0)
-        return stats.nbinom(size, success)
+        return size, success
 
     @classmethod
     def from_n_p(cls, n: ArrayLike, p: ArrayLike) -> NegativeBinomial:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import RowError
@@ -345,13 +346,12 @@ class Gamma(PearsonFamily):
             x.min() > _UNDERFLOWS
             and x.max() < _MOST_USUAL
             and _LEAST_USUAL < a.min() <= a.max() < _FEW_DIGITS
+            and _UNDERFLOWS < rate.min() <= rate.max() < 1 / _UNDERFLOWS
         ):
-            density: Array = np.log(x)
-            density *= a - 1
-            density -= x
-            density -= scipy.special.gammaln(a)
-            density += np.log(rate)
-            return density
+            out = np.empty(x.size)
+            at, shapes, rates = (np.broadcast_to(one, x.shape).ravel() for one in (y, a, rate))
+            _core.gamma_log_densities(at, shapes, rates, out)
+            return out.reshape(x.shape)
         at_zero = scipy.special.xlogy(a - 1, 0.0) - scipy.special.gammaln(a)
         density = np.where(x > 0, log_x_density(x, a) - np.log(x), at_zero) + np.log(rate)
         tiny = (y > 0) & (x < _UNDERFLOWS)

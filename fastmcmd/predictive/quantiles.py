@@ -390,7 +390,7 @@ class Quantiles(Predictive):
 
         def work(rows: slice) -> None:
             part = self.values[rows], self._left[rows], self._right[rows], y[rows]
-            scratch = np.empty((2, len(self.levels)))
+            scratch = np.empty((66, len(self.levels)))
             _core.crps_of_quantiles(self.levels, *part, scratch, out[rows])
 
         over_rows(work, len(self), _BLOCK // len(self.levels))

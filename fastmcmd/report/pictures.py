@@ -9,13 +9,16 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fastmcmd.errors import require
 from fastmcmd.plots.panels import Panel, panels, panels_over_plane
-from fastmcmd.plots.style import COLOURS, matplotlib
+from fastmcmd.plots.style import ADVICE, COLOURS, matplotlib
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Section, figure, heading, paragraph, pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 __all__ = ["over_plane", "picture_section", "svg"]
 
@@ -25,6 +28,12 @@ _INK, _SOFT = "#000001", "#666667"  # different from colours that data might hav
 _COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)"}
 _COLOURS |= {"#999999": "var(--soft)", "#666666": "var(--soft)"}  # greys of the plots
 _SIZE = (5.2, 3.6)
+_DPI = 72  # of SVG
+_LINE, _LETTER, _PAD = (
+    17.0,
+    6.4,
+    8.0,
+)  # pixels: a line of text, a digit, ticks and what is around them
 _numbers = itertools.count(1)
 
 
@@ -39,7 +48,7 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
     size : (float, float), optional
         Inches; they set only the aspect ratio and the relative size of text.
     """
-    plt = matplotlib()
+    library = require("matplotlib", ADVICE)
     settings = {
         "svg.fonttype": "none",
         "svg.hashsalt": "fastmcmd",
@@ -52,19 +61,42 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
         "font.size": 10,
         "legend.labelcolor": _INK,
     }
-    with plt.rc_context(settings), warnings.catch_warnings():
+    with library.rc_context(settings), warnings.catch_warnings():
         # Letters of names that matplotlib's font lacks: the page has its own fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure, ax = plt.subplots(figsize=size or _SIZE, layout="constrained")
-        try:
-            draw(ax)
-            stream = io.StringIO()
-            figure.savefig(
-                stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
-            )
-        finally:
-            plt.close(figure)
+        # Without pyplot, which takes as long to load as all that is used here.
+        figure = matplotlib("figure").Figure(figsize=size or _SIZE, dpi=_DPI)
+        draw(figure.subplots())
+        _fill(figure)
+        stream = io.StringIO()
+        figure.savefig(
+            stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     return _inline(stream.getvalue(), label)
+
+
+def _fill(figure: Figure) -> None:
+    """Let the axes and their labels fill the figure.
+
+    Lengths of labels determine the margins. A layout engine measures every text, which takes longer than
+    to draw the figure.
+    """
+    width, height = figure.bbox.size
+    main = figure.axes[0]
+    right = max((_label_width(bar.yaxis) for bar in figure.axes[1:]), default=2 * _LETTER)
+    lines = 1 + (bool(main.get_title()) or bool(main.yaxis.get_major_formatter().get_offset()))
+    figure.subplots_adjust(
+        left=_label_width(main.yaxis) / width,
+        bottom=(_PAD + _LINE * (1 + bool(main.get_xlabel()))) / height,
+        right=1 - right / width,
+        top=1 - (lines * _LINE - _LETTER) / height,
+    )
+
+
+def _label_width(axis: Axis) -> float:
+    """Return the width of the labels of a vertical axis in pixels."""
+    longest = max((len(label.get_text()) for label in axis.get_ticklabels()), default=0)
+    return _PAD + _LETTER * longest + _LINE * bool(axis.get_label_text())
 
 
 def _inline(text: str, label: str) -> str:

@@ -78,3 +78,28 @@ def test_representatives_include_the_ends():
     assert values.max() == 40.0
     assert len(values) <= many_draws.MOST_CANDIDATES
     assert np.isin(values, draws).all()
+
+
+@pytest.mark.parametrize("draws", [2, 3, 5, 7])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equal_draws_have_the_features_of_one(rng, draws, weighted):
+    values = np.repeat(rng.normal(size=(300, 1, 2)), draws, axis=1)
+    values[::3] = rng.normal(size=(100, draws, 2))
+    weights = rng.dirichlet(np.ones(draws), 300) if weighted else None
+    outputs, p = DrawnOutputs(values, weights), rng.normal(size=(300 * draws, 5))
+    p.reshape(300, draws, 5)[:] = p.reshape(300, draws, 5)[:, :1]
+    p.reshape(300, draws, 5)[::3] = rng.normal(size=(100, draws, 5))
+    means = outputs.mean_features(p, slice(0, len(p)))
+    share = np.full((300, draws), 1 / draws) if weights is None else weights
+    plain = np.einsum("nl,nlr->nr", share, p.reshape(300, draws, 5))
+    np.testing.assert_allclose(means, plain, rtol=0, atol=1e-15 * draws)
+    equal = np.arange(300) % 3 > 0
+    np.testing.assert_array_equal(means[equal], p.reshape(300, draws, 5)[equal, 0])
+
+
+@pytest.mark.parametrize("draws", [3, 5, 7])
+def test_draws_that_all_equal_the_outcome_leave_no_error(rng, draws):
+    x, y = rng.normal(size=(500, 2)), rng.normal(size=500)
+    result = fm.cce(x, y, fm.Draws(np.repeat(y[:, None], draws, axis=1)))
+    assert not result.values.any()
+    assert not result.error_bounds.any()

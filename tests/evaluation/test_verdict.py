@@ -27,7 +27,6 @@ def planted():
 
 
 def test_a_planted_fault_is_named(planted):
-    pytest.importorskip("sklearn")
     x, y, mean = planted
     result = fm.verdict(x, y, fm.Gaussian(mean, 0.5), {"age": x[:, 0], "income": x[:, 1]})
     assert result.wrong
@@ -132,7 +131,6 @@ def test_bad_arguments(planted):
 @pytest.mark.slow
 def test_evaluations_begin_with_it(planted):
     pandas = pytest.importorskip("pandas")
-    pytest.importorskip("sklearn")
     x, y, mean = planted
     frame = pandas.DataFrame(x, columns=["age", "income"])
     evaluation = fm.evaluate(y, fm.Gaussian(mean, 0.5), frame, x_kernel=fm.RBF(0.01))
@@ -230,7 +228,6 @@ def test_a_model_that_misses_a_wave_is_wrong_in_its_means(std, spread):
 
 
 def test_means_of_counts_need_a_factor():
-    pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(N, 1))
     mean = np.exp(1.0 + 0.3 * x[:, 0])
@@ -241,7 +238,6 @@ def test_means_of_counts_need_a_factor():
 
 
 def test_thresholds_of_incomes_have_no_exponent():
-    pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)
     income = rng.lognormal(10, 0.5, N).round()
     y = np.where(income > 30_000, 2.0, 0.0) + rng.normal(size=N)

@@ -9,7 +9,6 @@ from simulations import regions as simulations
 import fastmcmd as fm
 from fastmcmd.inference.columns import numbers_of_columns
 
-pytest.importorskip("sklearn")
 X_KERNEL = fm.RBF(1.0)
 
 

@@ -165,3 +165,23 @@ def test_few_knots_are_those_of_a_search(rng):
         knots = np.sort(np.append(rng.normal(size=count - 1), 0.5))
         pieces = quantile_scores._pieces(knots, values)
         np.testing.assert_array_equal(pieces, np.searchsorted(knots, values))
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 40_000])
+def test_interval_scores_of_given_ends_are_those_of_the_formula(rng, n):
+    y, low = rng.normal(size=(2, n))
+    high = low + rng.exponential(size=n) * (rng.random(n) < 0.8)
+    expected = (high - low) + 4 * (np.maximum(low - y, 0) + np.maximum(y - high, 0))
+    np.testing.assert_array_equal(metrics.interval_score_from(y, low, high, level=0.5), expected)
+    columns = np.stack([low, low], axis=1), np.stack([high, high], axis=1)
+    levels = [0.5, 0.5]
+    np.testing.assert_array_equal(metrics.interval_score_from(y, *columns, level=levels), expected)
+
+
+def test_intervals_that_end_before_they_begin_are_counted_once(rng):
+    low = np.zeros((40_000, 2))
+    high = np.ones((40_000, 2))
+    high[[3, 39_999]] = -1.0
+    high[17, 1] = -1.0
+    with pytest.raises(ValueError, match="lower is above upper in 3 of 40000 rows"):
+        metrics.interval_score_from(low[:, 0], low, high, level=[0.5, 0.9])

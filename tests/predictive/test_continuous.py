@@ -149,6 +149,24 @@ def test_edges_of_supports():
     assert (Uniform([0.0, 0.0], 2.0).log_prob([0.0, 2.0]) == -np.log(2)).all()
 
 
+@pytest.mark.parametrize("n", [1, 19, 20, 21, 200])
+def test_log_densities_of_small_gamma_shapes_are_exact(rng, n):
+    mpmath = pytest.importorskip("mpmath")
+    steps = np.array(
+        [1.0, 2.0, 3.0, 4.0, 5.0, np.nextafter(1, 0), np.nextafter(2, 3), 5.9999, 0.0011]
+    )
+    shape = np.where(rng.random(n) < 0.4, rng.choice(steps, n), rng.uniform(0.002, 5.99, n))
+    rate = np.exp(rng.uniform(-20, 20, n))
+    y = rng.gamma(shape) / rate + 1e-200
+    actual = Gamma(shape, rate).log_prob(y)
+    with mpmath.workdps(40):
+        for a, r, at, density in zip(shape, rate, y, actual, strict=True):
+            a, r, at = map(mpmath.mpf, (float(a), float(r), float(at)))
+            terms = a * mpmath.log(r), (a - 1) * mpmath.log(at), -r * at, -mpmath.loggamma(a)
+            size = float(1 + abs((a - 1) * mpmath.log(r * at)) + r * at + abs(mpmath.log(r)))
+            assert abs(float(sum(terms)) - density) < 8e-16 * size
+
+
 def test_moments_that_do_not_exist():
     student = StudentT([0.5, 1.0, 1.5, 2.0, 3.0], 1.0, 2.0)
     np.testing.assert_array_equal(student.mean, [np.nan, np.nan, 1, 1, 1])

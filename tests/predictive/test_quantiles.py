@@ -130,6 +130,17 @@ def test_crps_at_knots_and_anywhere(data):
     assert float(q.crps([y])[0]) == pytest.approx(integral, abs=1e-9)
 
 
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 129])
+@pytest.mark.parametrize("count", [2, 3, 19])
+def test_crps_of_a_row_does_not_depend_on_the_rows_beside_it(rng, n, count):
+    levels = np.sort(rng.random(count))
+    values = np.sort(rng.normal(size=(n, count)).round(1), axis=1)  # with equal quantiles
+    y = np.where(rng.random(n) < 0.3, values[:, 0], rng.normal(size=n).round(1))
+    scores = Quantiles(levels, values).crps(y)
+    alone = [Quantiles(levels, values[i : i + 1]).crps(y[i : i + 1])[0] for i in range(n)]
+    np.testing.assert_array_equal(scores, alone)
+
+
 def test_crps_of_outcomes_that_are_not_finite(rng):
     q = some(rng, "exponential", 3)
     np.testing.assert_array_equal(q.crps([np.nan, np.inf, -np.inf]), [np.nan, np.inf, np.inf])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,10 @@ _RESOLVED_CHANGE = (
 )
 _BLOCK = 1 << 20  # kernel values held in memory at once
 _COLUMNS = 256  # points per block
+_FEW_POINTS = 4  # up to so many, finer panels for all save nothing
+_SAMPLE = 20  # rows and points that decide on panels
+_OFTEN = 0.1  # share of their pairs that make a panel be halved for all
+_MOST_CUTS = 3
 
 
 def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
@@ -47,24 +51,54 @@ def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
     """
     n, r = len(prediction), len(points)
     out = np.zeros((n, r))
-    rough = prediction.rough_levels
-    count = 2 * len(_LEVELS) + len(rough)
-    step = max(1, _BLOCK // (count * NODES * max(1, min(r, _COLUMNS))))
+    edges = _resolving_edges(prediction, kernel, points)
+    step = max(1, _BLOCK // (2 * len(edges[0]) * NODES * max(1, min(r, _COLUMNS))))
     for rows in row_blocks(n, step):
         part = prediction.take(np.arange(rows.start, rows.stop)) if step < n else prediction
-        halves = [
-            _Half(part, np.unique([*_LEVELS, *rough[rough < 0.5]]), upper=False),
-            _Half(part, np.unique([*_LEVELS, *(1 - rough[rough > 0.5])]), upper=True),
-        ]
-        median = np.asarray(part.quantile(0.5))[:, None]
+        halves = _halves(part, edges)
         for columns in row_blocks(r, _COLUMNS):
-            block_points = points[columns]
-            with np.errstate(invalid="ignore", over="ignore"):
-                floor = np.sqrt(
-                    kernel.diagonal(median)[:, None] * kernel.diagonal(block_points)[None, :]
-                )
-            out[rows, columns] = _of_block(part, halves, kernel, block_points, _NEGLIGIBLE * floor)
+            out[rows, columns] = _of_block(part, halves, kernel, points[columns])
     return out
+
+
+def _resolving_edges(prediction: Predictive, kernel: Kernel, points: Array) -> tuple[Array, Array]:
+    """Return the ends of the panels of both halves: finer where most pairs of some would need it.
+
+    Quantiles at nodes that all points share cost less than new ones for each pair of row and point.
+    """
+    rough = prediction.rough_levels
+    edges = (
+        np.unique([*_LEVELS, *rough[rough < 0.5]]),
+        np.unique([*_LEVELS, *(1 - rough[rough > 0.5])]),
+    )
+    if len(points) < _FEW_POINTS:
+        return edges
+    rows = np.unique(np.linspace(0, len(prediction) - 1, _SAMPLE).astype(np.intp))
+    some = points[np.unique(np.linspace(0, len(points) - 1, _SAMPLE).astype(np.intp))]
+    part = prediction.take(rows)
+    for _ in range(_MOST_CUTS):
+        size, sums = _shared_sums(_halves(part, edges), kernel, some, _floor(part, kernel, some))
+        middles = []
+        for one, (_, totals, _, unseen) in zip(edges, sums, strict=True):
+            open_ = unseen | (totals.error(size[:, None, :]) > _ENOUGH * size[:, None, :])
+            often = np.flatnonzero(open_.mean(axis=(0, 2)) > _OFTEN)
+            middles.append((one[often] + one[often + 1]) / 2)
+        if not any(len(one) for one in middles):
+            break
+        edges = (np.union1d(edges[0], middles[0]), np.union1d(edges[1], middles[1]))
+    return edges
+
+
+def _halves(prediction: Predictive, edges: tuple[Array, Array]) -> list[_Half]:
+    return [_Half(prediction, one, upper) for one, upper in zip(edges, (False, True), strict=True)]
+
+
+def _floor(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
+    """Return the size (n, r) of expectations that need no accuracy."""
+    median = np.asarray(prediction.quantile(0.5))[:, None]
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = kernel.diagonal(median)[:, None] * kernel.diagonal(points)[None, :]
+        return np.asarray(_NEGLIGIBLE * np.sqrt(scale))
 
 
 class _Half:
@@ -115,13 +149,16 @@ class _Half:
         return (low <= points) & (points <= high)
 
 
-def _of_block(
-    prediction: Predictive, halves: list[_Half], kernel: Kernel, points: Array, floor: Array
-) -> Array:
-    """Return ``E k`` (n, r) of some rows and points."""
+_Sums = list[tuple[_Half, Any, NDArray[np.bool_], NDArray[np.bool_]]]
+
+
+def _shared_sums(
+    halves: list[_Half], kernel: Kernel, points: Array, floor: Array
+) -> tuple[Array, _Sums]:
+    """Return E|k| (n, r), and of each half its sums, panels that hold points, and those too coarse."""
     n, r = floor.shape
-    total, size = np.zeros((n, r)), np.array(floor)
-    sums_of_halves = []
+    size = np.array(floor)
+    by_half = []
     diagonal = kernel.diagonal(points)
     for half in halves:
         p = len(half.edges) - 1
@@ -134,7 +171,16 @@ def _of_block(
         nearest = np.abs(values - diagonal).min(axis=0)
         unseen = holds & (nearest > _RESOLVED_CHANGE * np.abs(diagonal))
         size += sums.size.sum(axis=1)
-        sums_of_halves.append((half, sums, holds, unseen))
+        by_half.append((half, sums, holds, unseen))
+    return size, by_half
+
+
+def _of_block(prediction: Predictive, halves: list[_Half], kernel: Kernel, points: Array) -> Array:
+    """Return ``E k`` (n, r) of some rows and points."""
+    floor = _floor(prediction, kernel, points)
+    n, r = floor.shape
+    total = np.zeros((n, r))
+    size, sums_of_halves = _shared_sums(halves, kernel, points, floor)
     magnitude = np.array(floor)
     is_open = []
     for _, sums, _, unseen in sums_of_halves:
