@@ -33,6 +33,7 @@ from fastmcmd.estimate.feature_form import (
 )
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_groups
+from fastmcmd.estimate.loose_form import fit_loosely
 from fastmcmd.estimate.lowrank_form import LowRankForms
 from fastmcmd.estimate.memory_check import exceeding_budget
 from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
@@ -255,6 +256,11 @@ class _Work:
 
     def low_rank(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the models for which the low-rank form is an option, and add those that it suits."""
+        if len(models) == 1 and self._checkpoint is None:
+            loose = fit_loosely(self._nature, models[0], self._task)
+            if loose is not None:
+                self._add(0, loose, (len(self._nature), len(models[0])), 0)
+                return
         start = 0
         for some, setting in low_rank_groups(self._nature, models, self._task):
             numbers, start = range(start, start + len(some)), start + len(some)
