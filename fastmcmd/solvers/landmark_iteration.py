@@ -34,7 +34,7 @@ _LEAD = 320  # features that the preconditioner inverts; the rest of the kernel 
 def features_at(
     kernel: Kernel, backend: Backend, landmarks: HostArray, offset: NDArray[np.float64] | None
 ) -> KernelFeatures | None:
-    """Return features at landmarks (p, d) whose kernel matrix is shifted a little; None if it is singular."""
+    """Return features at landmarks (p, d), with a slightly larger diagonal; None if K(Z, Z) is singular."""
     points = backend.points(landmarks, np.float64, offset)
     matrix = np.array(backend.gram(kernel, points), dtype=np.float64)
     matrix[np.diag_indices(len(matrix))] *= 1 + _SHIFT
@@ -51,7 +51,7 @@ class Weights:
 
     Attributes
     ----------
-    weights : ndarray (p, c)
+    values : ndarray (p, c)
         W.
     image : ndarray (n, c)
         ``F W`` at all rows.
@@ -59,7 +59,7 @@ class Weights:
         Number of products with the n x p kernel values.
     """
 
-    weights: Array
+    values: Array
     image: Array
     products: int
 
