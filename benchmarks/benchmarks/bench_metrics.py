@@ -165,6 +165,20 @@ class Bootstrap:
         fm.evaluate(self.y, self.prediction, n_boot=n_boot)
 
 
+class BesideABusyProcess(Bootstrap):
+    """The same while another process keeps a core busy."""
+
+    params = [1000]
+
+    def setup(self, n_boot):
+        super().setup(n_boot)
+        self.neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+    def teardown(self, n_boot):
+        self.neighbour.kill()
+        self.neighbour.wait()
+
+
 class Families:
     """Log score, PIT and CRPS by family."""
 

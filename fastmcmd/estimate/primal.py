@@ -7,7 +7,8 @@ regulariser, one solve with the difference of the features serves both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.tall_skinny import row_squares
+from fastmcmd.backends.tall_skinny import eigh, inner, row_squares, times
 from fastmcmd.embedding.design import Design, match_rows
 from fastmcmd.embedding.line import LineFeatures
-from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of, squared_norms
+from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of, largest_diagonal, squared_norms
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
@@ -32,6 +33,9 @@ _AFFORDABLE, _CHEAP = 0.5, 1e11
 _MARGIN = (
     1.5  # largest error of all points, relative to that of a sample, for which float32 is tried
 )
+# Points for each row from which columns that hardly matter are omitted; the quantile of values to which
+# they must hardly matter, and their share of the tolerance. Products compute 16 columns together.
+_MANY_POINTS, _SMALL_VALUES, _NARROWING, _VECTOR = 4, 0.01, 0.05, 16
 _CERTAIN = 32  # points, by each guess of the largest rounding, that are always checked
 
 
@@ -152,13 +156,66 @@ class PrimalFit:
         self, grid: HostArray | Rows, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
-        del progress  # at most one product
+        del progress  # at most two products
+        narrow = self._narrowed(grid)
+        values, errors, kind = (narrow or self)._values(grid)
+        if narrow is not None and float(errors.max()) > self.tol:  # values near 0, where it counts
+            return self._values(grid)
+        return values, errors, kind
+
+    def _values(
+        self, grid: HostArray | Rows
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         kernel = self.parts[0].solved.operator.kernel
         scale = _scale(kernel, grid)
         difference, error, kind = self._difference(grid, scale)
         values = np.sqrt(row_squares(difference))
         errors = self.truncation.bounds(values, error, scale, self.features.rank)
         return values, errors, kind
+
+    def _narrowed(self, grid: HostArray | Rows) -> PrimalFit | None:
+        """Return the form without columns that hardly matter at ``grid``, or None if that saves little.
+
+        In the eigenvectors of B'KB as a basis, the last columns b of B add at most ``k(x, x) b'Kb`` to the
+        square of a value, and count like the part of the outputs that features do not represent.
+        """
+        part = self.parts[0]
+        if len(self.parts) > 1 or len(grid) < _MANY_POINTS * len(part.value):
+            return None
+        if match_rows(part.design.x, grid) is not None:
+            return None
+        energies = inner(part.value, part.image)
+        energies, basis = eigh((energies + energies.T) / 2)
+        order = np.argsort(-energies)
+        basis = np.ascontiguousarray(basis[:, order])
+        value, image = times(part.value, basis), times(part.image, basis)
+        off = float(np.max(part.row_error()))
+        # Of each column: its energy, with the errors of the image.
+        omitted = np.maximum(np.einsum("ij,ij->j", value, image), 0.0)
+        omitted += off * np.abs(value).sum(axis=0)
+        omitted = np.cumsum(omitted[::-1])[::-1]
+        norms = np.sqrt(row_squares(part.image))
+        typical = float(np.quantile(norms, _SMALL_VALUES))
+        largest = largest_diagonal(part.solved.operator.kernel, grid)
+        few = np.flatnonzero(largest * omitted <= _NARROWING * self.tol * typical)
+        columns = value.shape[1]
+        if not len(few) or few[0] < 1 or _padded(int(few[0])) >= _padded(columns):
+            return None
+        count = int(few[0])
+        return replace(
+            self,
+            parts=[
+                replace(
+                    part,
+                    value=np.ascontiguousarray(value[:, :count]),
+                    image=np.ascontiguousarray(image[:, :count]),
+                )
+            ],
+            truncation=replace(
+                self.truncation,
+                residual=math.hypot(self.truncation.residual, 2 * math.sqrt(float(omitted[count]))),
+            ),
+        )
 
     def difference(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
@@ -232,6 +289,11 @@ class PrimalFit:
     def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
         return self.difference(grid) @ self.features.transform(y).T
+
+
+def _padded(columns: int) -> int:
+    """Return the columns that a product computes for ``columns``, with the two of `_cross`."""
+    return -(-(columns + 2) // _VECTOR)
 
 
 def _largest(guess: NDArray[np.float64]) -> NDArray[np.intp]:
