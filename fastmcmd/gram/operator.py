@@ -18,7 +18,7 @@ from fastmcmd._base.annotations import AnyArray, DType, HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.memory import power_of_two_within
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.base import Backend, PackedGram, Points
+from fastmcmd.backends.base import Backend, PackedGram, Points, QuantizedGram
 from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.backends.tall_skinny import HostBlocks
 from fastmcmd.gram.cost import (
@@ -32,9 +32,11 @@ from fastmcmd.gram.cost import (
 from fastmcmd.gram.precision import EXACT, FLOAT32, tile_dtype
 from fastmcmd.gram.quantized import (
     LEAST_QUANTIZED,
+    LEAST_QUANTIZED_VALUE,
     QUANTIZED_COLUMNS,
     QUANTIZED_STEPS,
     quantization_error,
+    row_errors,
 )  # fmt: skip
 from fastmcmd.gram.row_statistics import (
     check_finite,
@@ -107,6 +109,8 @@ class GramOperator:
         """
         if not (self.backend.quantizes and self.dtype == FLOAT32 and self.size >= LEAST_QUANTIZED):
             return
+        if self._largest < LEAST_QUANTIZED_VALUE:
+            return
         rng = generator(self.size, Purpose.PROBE)
         rows, _ = self.random_rows(QUANTIZED_COLUMNS, rng)
         values = np.array(self.backend.gram(self.kernel, self.prepare(rows, self.dtype)))
@@ -115,8 +119,24 @@ class GramOperator:
     @property
     def quantization_bound(self) -> float:
         """Bound on the error of an entry of quantized tiles, beside its rounding in float32."""
-        # Half a step; values lie between -k(x, x) and k(x, x), of the largest.
-        return 1.01 * self._largest / QUANTIZED_STEPS if self.quantized else 0.0
+        # Half a step; values lie between -k(x, x) and k(x, x), of the largest. Six roundings between a
+        # value and its code and back add up to 1 / 256 of a step each.
+        return 1.05 * self._largest / QUANTIZED_STEPS if self.quantized else 0.0
+
+    def quantization_errors(self, squares: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the expected squares (n,) of what quantized tiles add to rows of K B; None without any.
+
+        ``squares`` (n,) are ``|B_i|^2``.
+        """
+        if not (self.quantized and self.caches):
+            return None
+        if self._packed is None:  # the run continues after its last product
+            self.has_quantized = True
+            self._packed, _ = self.backend.quantize_matmul(
+                self.kernel, self.points(), np.zeros((len(self), 1))
+            )
+        assert isinstance(self._packed, QuantizedGram)
+        return row_errors(self._packed.tiles, self._packed.scales, squares)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy or a pickle, without prepared rows and tiles."""

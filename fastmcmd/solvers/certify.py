@@ -8,7 +8,8 @@ worst-case effect of float32 on it; no further float64 pass is needed (rigorous)
 of the coefficients separate it from the true residual. `sampled` measures that difference in float64 for
 some rows. It draws them by the quantities that the rounding of a row grows with: ``k(x, x)`` relative to
 the diagonal D, the row's own coefficient (``k_ii B_i`` is rounded, too), and the norm of x, from which
-distances are computed. The rows with the largest of each quantity are always in the sample.
+distances are computed. With quantized tiles their steps tell how much 16 bits are expected to add to each
+row. The rows with the largest of each quantity are always in the sample.
 """
 
 from __future__ import annotations
@@ -207,7 +208,11 @@ def _rounding_guesses(
         yield diagonal * (squares / max(float(squares.max()), 1e-300)) ** 2 / shift
         for number in group:
             norm = np.sqrt(row_squares(values[number]))
-            yield (diagonal * norm / max(float(norm.max()), 1e-300)) ** 2 / shift
+            norm /= max(float(norm.max()), 1e-300)
+            yield (diagonal * norm) ** 2 / shift
+            quantization = operator.quantization_errors(norm**2)
+            if quantization is not None:
+                yield quantization / shift
 
 
 def _split(block: Array, parts: list[Array]) -> list[Array]:

@@ -32,8 +32,8 @@ from fastmcmd.solvers.base import Goal, Solution, System, by_diagonal, scaled_no
 
 __all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solver"]
 
-# Share of the permitted error that quantized tiles may add by the estimate, of which 2 to 26 % were measured
-# (30 problems: d = 16 to 512, lam = 0.01 and 0.1, smooth outcomes and noise).
+# Share of the permitted error that quantized tiles may add by the estimate, of which 2 to 26 % were
+# measured (30 problems: d = 16 to 512, lam = 0.01 and 0.1, smooth outcomes and noise).
 _QUANTIZED_SHARE = 0.8
 _LATER, _ROW_SPREAD = (
     0.3,

@@ -16,7 +16,7 @@ from fastmcmd.backends.base import QuantizedGram
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.gram import GramOperator
 from fastmcmd.gram.precision import FLOAT32
-from fastmcmd.gram.quantized import QUANTIZED_STEPS, quantization_error
+from fastmcmd.gram.quantized import QUANTIZED_STEPS, quantization_error, row_errors
 from fastmcmd.solvers.base import Goal, System
 from fastmcmd.solvers.cg import CGState
 from fastmcmd.solvers.protocol import LinearProblem
@@ -178,6 +178,76 @@ def test_predicted_error_is_measured(rng, kernel):
     assert 0.5 < predicted / np.sqrt(np.mean(error**2)) < 1.5
     rounding = 4 * np.finfo(np.float32).eps * np.abs(exact.tiles).max()
     assert np.abs(error).max() <= operator.quantization_bound + rounding
+
+
+def test_bound_holds_at_the_widest_rows(rng):
+    """Rows of the widest range, -1 to 1: six roundings between a value and back add to half a step."""
+    operator = operator_of(fm.Cosine(), inputs(rng, 700))
+    exact, _ = operator.backend.pack_matmul(operator.kernel, operator.points(), np.ones((700, 1)))
+    packed, _ = operator.backend.quantize_matmul(
+        operator.kernel, operator.points(), np.ones((700, 1))
+    )
+    values = (
+        packed.scales[..., :1].astype(float) + packed.scales[..., 1:].astype(float) * packed.tiles
+    )
+    tile = packed.tiles.shape[1]
+    error = full_matrix(values, tile, 700) - full_matrix(exact.tiles, tile, 700)
+    assert np.abs(error).max() <= operator.quantization_bound
+
+
+@pytest.mark.parametrize("size", [1e-36, 1e-34, 1e-20])
+def test_ranges_below_float32_are_not_quantized(rng, few_rows, size):
+    kernel, x = fm.Constant(size) * fm.RBF(0.3), inputs(rng, 500)
+    operator = operator_of(kernel, x, quantized=False)
+    assert operator.dtype == FLOAT32
+    operator.quantize_within(np.inf)
+    assert operator.quantized == (size > 1e-30)
+
+
+@pytest.mark.parametrize("n", [40, 300, 900])
+def test_expected_errors_of_rows(rng, n):
+    """Against the errors themselves: those of a row on average, and of rows far from all others none."""
+    x = rng.normal(size=(n, 3))
+    x[: n // 2] += 1e3 * np.arange(1, n // 2 + 1)[:, None]
+    operator = operator_of(fm.RBF(0.3), x)
+    ones = np.ones((n, 1))
+    exact, _ = operator.backend.pack_matmul(operator.kernel, operator.points(), ones)
+    packed, _ = operator.backend.quantize_matmul(operator.kernel, operator.points(), ones)
+    values = (
+        packed.scales[..., :1].astype(float) + packed.scales[..., 1:].astype(float) * packed.tiles
+    )
+    tile, squares = packed.tiles.shape[1], rng.random(n)
+    error = full_matrix(values, tile, n) - full_matrix(exact.tiles, tile, n)
+    if n > tile:  # a diagonal tile is not symmetric, and `full_matrix` takes all of it
+        assert not np.array_equal(error, error.T)
+    observed = error**2 @ squares
+    expected = row_errors(packed.tiles, packed.scales, squares)
+    far = np.arange(n) < n // 2
+    assert observed[far].max() <= 1e-3 * observed[~far].mean()
+    assert 0.5 < expected[~far].mean() / observed[~far].mean() < 2
+    if n <= tile:
+        assert expected[far].max() <= 1e-3 * expected[~far].mean()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_certificates_notice_a_cluster_among_rows_far_from_all(seed):
+    """Only the rows of the cluster err, too few to be drawn by chance; estimates permit any goal."""
+    rng = np.random.default_rng(seed)
+    n, m, at = 4000, 24, 1600
+    x = 2 * rng.normal(size=(n, 16))
+    x[at : at + m] = x[at] + rng.choice([0.01, 0.02, 0.04]) * rng.normal(size=(m, 16))
+    rhs = rng.normal(size=(n, 1))
+    rhs[at : at + m] *= 0.4
+    system = System(rhs, np.full(n, 1.6))
+    kernel, inside = fm.Laplacian(1.5), slice(at, at + m)
+    operator = operator_of(kernel, x)
+    outcome = solve_cg(operator, [system], Goal(1e-6, 1.0), "sampled", 300, Progress(False, 1e-6))
+    assert operator.has_quantized
+    (solution,) = outcome.solutions
+    # No other row has a kernel value above 1e-12 with those of the cluster.
+    some = System(rhs[inside], system.shift[inside])
+    error = true_error(kernel, x[inside], some, solution.value[inside], x[inside])
+    assert error <= solution.certificate.error(1.0)
 
 
 def test_permitted_within_the_error_only(rng, few_rows):
