@@ -31,7 +31,6 @@ from fastmcmd.estimate.feature_form import (
     feature_problems,
     least_for,
 )
-from fastmcmd.estimate.loose_form import fit_loosely, is_loose
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_groups
 from fastmcmd.estimate.lowrank_form import LowRankForms
@@ -253,14 +252,9 @@ class _Work:
         self._checkpoint = checkpoint
         self._start_time = time.perf_counter()
         self.fits: dict[int, Fit] = {}
-        self._outputs: MeanFeatures | None = (
-            None  # of the only model, if a loose fit has computed them
-        )
 
     def low_rank(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the models for which the low-rank form is an option, and add those that it suits."""
-        if len(models) == 1 and self._checkpoint is None and self._fits_loosely(models[0]):
-            return
         start = 0
         for some, setting in low_rank_groups(self._nature, models, self._task):
             numbers, start = range(start, start + len(some)), start + len(some)
@@ -271,19 +265,6 @@ class _Work:
             for number, model, low in zip(numbers, some, forms.fits, strict=True):
                 if low is not None:
                     self._add(number, low, (len(self._nature), len(model)), 0)
-
-    def _fits_loosely(self, model: Sample) -> bool:
-        """Add a model if ``tol`` is so loose that few passes over the rows are enough; tell whether."""
-        nature, task = self._nature, self._task
-        if not is_loose(nature, model, task) or exceeding_budget(nature, model, task) is not None:
-            return False
-        self._outputs = mean_features(nature, model, task)
-        if self._outputs is None or not budget_of(nature, [(model, self._outputs)], task).holds():
-            return False
-        loose = fit_loosely(nature, task, self._outputs)
-        if loose is not None:
-            self._add(0, loose, (len(self._nature), len(model)), 0)
-        return loose is not None
 
     def groups(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the other models in groups that share a solve, and add them with their forms."""
@@ -298,8 +279,7 @@ class _Work:
             if budget is not None:
                 yield from self._last_resort(number, model, budget)
                 continue
-            features = self._outputs or mean_features(nature, model, task)
-            self._outputs = None
+            features = mean_features(nature, model, task)
             if features is None:
                 dense, working = fit_dense(nature, model, task)
                 self._add(number, dense, (len(nature.design), len(model.design)), working)

@@ -7,7 +7,7 @@ kernel in this way, and the low-rank solver the input kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,13 +63,6 @@ class KernelFeatures:
     def rank(self) -> int:
         """Number of features r."""
         return len(self.pivots)
-
-    def leading(self, rank: int) -> KernelFeatures:
-        """Return the first features: those at the first pivots alone."""
-        if rank == self.rank:
-            return self
-        factor = np.ascontiguousarray(self.factor[:rank, :rank])
-        return replace(self, pivots=self.pivots[:rank], factor=factor)
 
     def transform(self, y: HostArray) -> NDArray[np.float64]:
         """Return p(y) (n, r) for rows (n, k)."""
