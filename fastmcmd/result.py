@@ -112,7 +112,7 @@ class Info:
         read from a file), or "streamed".
     certificate : str
         Kind of the error bound: "rigorous", or "sampled" if the residual was estimated from randomly drawn
-        rows (256, in addition to the 32 with the largest kernel value; with four standard errors).
+        rows (256, in addition to those where rounding is probably largest; with four standard errors).
     n, n_prime : int
         Numbers of distinct inputs of the two samples.
     rank : int

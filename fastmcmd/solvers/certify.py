@@ -8,8 +8,9 @@ worst-case effect of float32 on it; no further float64 pass is needed (rigorous)
 of the coefficients separate it from the true residual. `sampled` measures that difference in float64 for
 some rows. It draws them by the quantities that the rounding of a row grows with: ``k(x, x)`` relative to
 the diagonal D, the row's own coefficient (``k_ii B_i`` is rounded, too), and the norm of x, from which
-distances are computed. With quantized tiles their steps tell how much 16 bits are expected to add to each
-row. The rows with the largest of each quantity are always in the sample.
+distances are computed. Entries near 0 are hardly rounded: the part of ``K B`` that comes from other rows
+tells a cluster from rows far from all others. With quantized tiles their steps tell how much 16 bits are
+expected to add to each row. The rows with the largest of each quantity are always in the sample.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _TILE = 256  # terms summed one after the other inside a tile
 
 SAMPLE = 256  # rows drawn
 _CERTAIN = 16  # rows always in the sample: the largest by each guess of the rounding
-_LARGEST = 3 * _CERTAIN
+_LARGEST = 5 * _CERTAIN
 SPREAD = 2.0  # assumed bound on the deviation of any row, relative to the largest in a sample
 
 
@@ -171,21 +172,24 @@ def sampled(
     """
     # A fixed seed: the same call gives the same bound.
     rng = generator(len(operator), Purpose.CERTIFICATE)
-    sizes = _rounding_guesses(operator, systems, values)
+    residuals = [
+        residual(system.rhs, system.shift, value, recurred_residual)
+        for system, value, recurred_residual in zip(systems, values, recurred, strict=True)
+    ]
+    sizes = _rounding_guesses(operator, systems, values, [image for image, _ in residuals])
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
     scale, entry = np.sqrt(np.maximum(operator.diagonal, 0.0)), _entry_rounding(operator)
     solutions = []
-    for system, value, image, recurred_residual in zip(
-        systems, values, images, recurred, strict=True
+    for system, value, image, recurred_residual, (image_all, sums) in zip(
+        systems, values, images, recurred, residuals, strict=True
     ):
         change = system.rhs[rows] - system.shift[rows, None] * value[rows] - image
         change -= recurred_residual[rows]
         change *= operator.rounding_share
         off = np.einsum("ij,ij->i", change, change)
         total = float(np.sqrt(max(0.0, sample.upper(off / system.shift[rows]))))
-        image_all, sums = residual(system.rhs, system.shift, value, recurred_residual)
         fine = entry * sums.values
         total += scaled_norm(recurred_residual, system.shift) + fine * math.sqrt(sums.shifts)
         # Rounding of a row grows with its kernel values, hence with sqrt(k(x, x)).
@@ -196,7 +200,7 @@ def sampled(
 
 
 def _rounding_guesses(
-    operator: GramOperator, systems: list[System], values: list[Array]
+    operator: GramOperator, systems: list[System], values: list[Array], images: list[Array]
 ) -> Iterator[Array]:
     """Yield guesses (n,) of the squared rounding that float32 adds to the rows of a scaled residual."""
     diagonal = np.maximum(operator.diagonal, 0.0)
@@ -205,11 +209,16 @@ def _rounding_guesses(
         shift = systems[group[0]].shift
         yield diagonal / shift
         # The error of an entry whose distance is computed from norms grows with these norms.
-        yield diagonal * (squares / max(float(squares.max()), 1e-300)) ** 2 / shift
+        of_distances = (squares / max(float(squares.max()), 1e-300)) ** 2 / shift
+        yield diagonal * of_distances
         for number in group:
             norm = np.sqrt(row_squares(values[number]))
             norm /= max(float(norm.max()), 1e-300)
             yield (diagonal * norm) ** 2 / shift
+            neighbours = row_squares(scaled(-diagonal, values[number], base=images[number]))
+            neighbours /= max(float(neighbours.max()), 1e-300)
+            yield neighbours / shift
+            yield neighbours * of_distances
             quantization = operator.quantization_errors(norm**2)
             if quantization is not None:
                 yield quantization / shift
