@@ -147,8 +147,8 @@ class RowStream:
             if isinstance(part, DrawnOutputs):
                 parts.append(part)
                 flat = np.ascontiguousarray(part.flat, dtype=np.float64)
-                mean, miss = self.features.with_residuals(flat)
-                miss = np.sqrt(miss)
+                mean, squares = self.features.with_squares(flat)
+                miss = np.sqrt(self.features.residuals_of(flat, squares))
                 if part.values.shape[1] > 1 or part.weights is not None:
                     index = np.arange(len(flat))
                     mean = part.mean_features(mean, index)

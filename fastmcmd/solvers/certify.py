@@ -176,11 +176,16 @@ def sampled(
         residual(system.rhs, system.shift, value, recurred_residual)
         for system, value, recurred_residual in zip(systems, values, recurred, strict=True)
     ]
-    sizes = _rounding_guesses(operator, systems, values, [image for image, _ in residuals])
+    diagonal = np.maximum(operator.diagonal, 0.0)
+    neighbours = [
+        row_squares(scaled(-diagonal, value, base=image))
+        for value, (image, _) in zip(values, residuals, strict=True)
+    ]
+    sizes = _rounding_guesses(operator, systems, values, neighbours)
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
-    scale, entry = np.sqrt(np.maximum(operator.diagonal, 0.0)), _entry_rounding(operator)
+    scale, entry = np.sqrt(diagonal), _entry_rounding(operator)
     solutions = []
     for system, value, image, recurred_residual, (image_all, sums) in zip(
         systems, values, images, recurred, residuals, strict=True
@@ -200,9 +205,12 @@ def sampled(
 
 
 def _rounding_guesses(
-    operator: GramOperator, systems: list[System], values: list[Array], images: list[Array]
+    operator: GramOperator, systems: list[System], values: list[Array], neighbours: list[Array]
 ) -> Iterator[Array]:
-    """Yield guesses (n,) of the squared rounding that float32 adds to the rows of a scaled residual."""
+    """Yield guesses (n,) of the squared rounding that float32 adds to the rows of a scaled residual.
+
+    ``neighbours`` are the squares of what rows of ``K B`` have from other rows.
+    """
     diagonal = np.maximum(operator.diagonal, 0.0)
     squares = squared_norms(operator.x, operator.offset)
     for group in by_diagonal(systems):
@@ -215,10 +223,9 @@ def _rounding_guesses(
             norm = np.sqrt(row_squares(values[number]))
             norm /= max(float(norm.max()), 1e-300)
             yield (diagonal * norm) ** 2 / shift
-            neighbours = row_squares(scaled(-diagonal, values[number], base=images[number]))
-            neighbours /= max(float(neighbours.max()), 1e-300)
-            yield neighbours / shift
-            yield neighbours * of_distances
+            from_others = neighbours[number] / max(float(neighbours[number].max()), 1e-300)
+            yield from_others / shift
+            yield from_others * of_distances
             quantization = operator.quantization_errors(norm**2)
             if quantization is not None:
                 yield quantization / shift

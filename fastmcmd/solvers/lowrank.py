@@ -19,7 +19,6 @@ residual R itself is measured: for all rows if that is cheap (`certified_by_all`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,9 +33,9 @@ from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["LowRankSolution", "RowErrors", "RowSums", "SumsState", "eigenvalues", "solve_sums"]
+__all__ = ["FEW_COLUMNS", "LowRankSolution", "RowErrors", "RowSums", "SumsState", "solve_sums"]
 
-_SMALL = 160  # columns up to which LAPACK's threads cost more than they bring
+FEW_COLUMNS = 160  # columns up to which LAPACK's threads cost more than they bring
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,15 +231,31 @@ def solve_sums(
     rounding : Rounding or None
         Rounding of these features; None if they are not in float64, and the certificate is then only a
         prediction.
+
+    Raises
+    ------
+    NumericalError
+        The sums are not finite.
     """
     scale = 1.0 / (sums.weight * lam)
     gram, cross = sums.gram * scale, sums.cross[:, columns] * scale
     square = sums.square[columns, columns] * scale
     system = gram + np.eye(len(gram))
-    solved = _normal_equations(system)
-    weights = solved(cross)
+    if not np.isfinite(system).all():
+        raise NumericalError(
+            "sums over the rows overflow: values of x_kernel are too large for their precision; scale "
+            "the columns of x to unit variance, or use dtype='float64'"
+        )
+    # SciPy and NumPy bring a BLAS each: the threads of one still spin, and take the other's processors, for
+    # 20 to 40 ms after a call. The small dense steps therefore use neither.
+    try:
+        factor = cholesky_factor(system)
+    except np.linalg.LinAlgError:  # rounding exceeds 1
+        factor = cholesky_factor(_raised(system))
+    weights = substituted(factor, substituted(factor, cross), transposed=True)
     # Refined once; the remaining residual is part of the bound.
-    weights += solved(times(system, weights, base=cross, sign=-1.0))
+    missing = times(system, weights, base=cross, sign=-1.0)
+    weights += substituted(factor, substituted(factor, missing), transposed=True)
     equation_residual = size_of(times(system, weights, base=cross, sign=-1.0))
     size = inner(cross, weights)
     energy = square - size - size.T + inner(weights, times(gram, weights))
@@ -249,7 +264,9 @@ def solve_sums(
     slack = sums.rounding + 4 * len(gram) * UNIT
     norm = size_of(weights)
     right = float(np.trace(square))
-    b2 = float(eigenvalues(energy)[-1]) + 4 * slack * (right + trace * norm**2)
+    few = len(energy) <= FEW_COLUMNS
+    values = eigh(energy, vectors=False)[0] if few else np.linalg.eigvalsh(energy)
+    b2 = float(values[-1]) + 4 * slack * (right + trace * norm**2)
     b = float(np.sqrt(max(b2, 0.0)))
     equation_residual += slack * (trace * norm + np.sqrt(trace * right))
     if rounding is None:
@@ -307,36 +324,12 @@ def solve_sums(
     )
 
 
-def eigenvalues(matrix: Array) -> Array:
-    """Return the eigenvalues (r,), ascending, of a symmetric matrix of few columns."""
-    if len(matrix) > _SMALL:
-        return np.asarray(np.linalg.eigvalsh(matrix), dtype=np.float64)
-    return eigh(matrix, vectors=False)[0]
+def _raised(system: Array) -> Array:
+    """Return normal equations whose smallest eigenvalues are raised, so that they have a Cholesky factor.
 
-
-def _normal_equations(system: Array) -> Callable[[Array], Array]:
-    """Return a function that solves the computed normal equations ``I + F' D^-1 F`` (p, p).
-
-    If their rounding exceeds 1, a Cholesky factor need not exist. The eigenvalues are then raised to at
-    least 1, their lower bound without rounding. The resulting residual is part of the error bound.
-
-    SciPy and NumPy bring a BLAS each: the threads of one still spin, and take the other's processors, for
-    20 to 40 ms after a call.
-
-    Raises
-    ------
-    NumericalError
-        The matrix is not finite.
+    They are at least 1 without rounding. What raising them changes is part of the residual, and of the
+    error bound.
     """
-    if not np.isfinite(system).all():
-        raise NumericalError(
-            "sums over the rows overflow: values of x_kernel are too large for their precision; scale "
-            "the columns of x to unit variance, or use dtype='float64'"
-        )
-    try:
-        factor = cholesky_factor(system)
-    except np.linalg.LinAlgError:
-        values, vectors = eigh(system)
-        inverse = 1.0 / np.maximum(values, 1.0)
-        return lambda rhs: times(vectors, inverse[:, None] * inner(vectors, rhs))
-    return lambda rhs: substituted(factor, substituted(factor, rhs), transposed=True)
+    values, vectors = eigh(system)
+    least = max(1.0, 8 * len(system) * UNIT * float(values[-1]))
+    return times(vectors * np.maximum(values, least), np.ascontiguousarray(vectors.T))

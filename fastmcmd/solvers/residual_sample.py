@@ -22,12 +22,12 @@ import numpy as np
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.sums import dot
-from fastmcmd.backends.tall_skinny import inner
+from fastmcmd.backends.tall_skinny import eigh, inner
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import SPREAD, rounding
-from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors, eigenvalues
+from fastmcmd.solvers.lowrank import FEW_COLUMNS, LowRankSolution, RowErrors
 from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = [
@@ -296,7 +296,9 @@ def certified_by_all(
         norm = scaled_norm(residual, shift) + noise
         moment = inner(value_columns, residual)
         moment = (moment + moment.T) / 2
-        inside = float(np.abs(eigenvalues(moment)).max(initial=0.0))
+        few = len(moment) <= FEW_COLUMNS
+        values = eigh(moment, vectors=False)[0] if few else np.linalg.eigvalsh(moment)
+        inside = float(np.abs(values).max(initial=0.0))
         inside = inside * (1 + 1e-12) + solution.energy * (noise + solution.hidden)
         certified.append(
             replace(

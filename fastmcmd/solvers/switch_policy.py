@@ -258,7 +258,16 @@ class SwitchPolicy:
         landmarks, before = self._landmarks, None
         step = max(1, self._first_step)
         while True:
-            look = self._look(landmarks, step)
+            while landmarks.step < step:
+                landmarks.grow(RANKS[landmarks.step])
+                landmarks.step += 1
+            look = landmarks.looks.get(step)
+            if look is None:
+                stores = _stores(self._size, landmarks)
+                eigenvalue = landmarks.residual_eigenvalue(FLOAT32 if stores else EXACT)
+                rank, exhausted = landmarks.rank, landmarks.exhausted
+                look = Look(rank, max(eigenvalue, 1e-300), stores, exhausted)
+                landmarks.looks[landmarks.step] = look
             now, stores = (look.rank, look.eigenvalue), look.stores
             total = self._expected(*now, allowance, stores=stores)
             if look.exhausted:
@@ -269,19 +278,6 @@ class SwitchPolicy:
             before, step = now, step + 1
         self._first_step = landmarks.step
         return None if total > allowance.most or landmarks.rank == 0 else landmarks
-
-    def _look(self, landmarks: Landmarks, step: int) -> Look:
-        """Return what landmarks show after ``step`` steps, or after the steps they have made if unknown."""
-        if step in landmarks.looks:
-            return landmarks.looks[step]
-        while landmarks.step < step:
-            landmarks.grow(RANKS[landmarks.step])
-            landmarks.step += 1
-        stores = _stores(self._size, landmarks)
-        eigenvalue = landmarks.residual_eigenvalue(FLOAT32 if stores else EXACT)
-        look = Look(landmarks.rank, max(eigenvalue, 1e-300), stores, landmarks.exhausted)
-        landmarks.looks[landmarks.step] = look
-        return look
 
     def _certified(self, products: int) -> float:
         """Return the cost of the certificate after a run of this many products."""
