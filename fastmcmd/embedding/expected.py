@@ -8,6 +8,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import substituted
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes
 from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_nodes
@@ -123,13 +124,13 @@ class Expectation:
         if self._closed:
             expectations = closed_form(prediction, features.kernel, features.pivots)
             assert expectations is not None
-            mean = np.ascontiguousarray(features.solve(expectations.T).T)
+            mean = np.ascontiguousarray(substituted(features.factor, expectations.T).T)
             norms = closed_form_rows(prediction, features.kernel, prediction)
             if norms is None:
                 residual = self._residual_by_nodes(prediction)
             else:
                 square = np.einsum("ij,ij->i", mean, mean)
-                spread = np.abs(features.coefficients(mean.T)).sum(axis=0)
+                spread = np.abs(substituted(features.factor, mean.T, transposed=True)).sum(axis=0)
                 rounding = self._eta * (1 + 4 * spread) + self._amplified + features.noise * norms
                 residual = np.asarray(np.sqrt(np.maximum(norms - square, 0.0) + rounding))
             return Expected(mean, residual, np.zeros(len(mean)), floor)
