@@ -421,6 +421,7 @@ class DenseFit:
             self.passes += solved.passes
             matrices = cholesky_bytes(operator) * len(self.systems)
         else:
+            self.cache = operator.cache
             self.passes += operator.passes
             matrices = operator.peak_bytes
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point)

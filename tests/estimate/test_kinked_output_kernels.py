@@ -169,3 +169,14 @@ def test_memory_of_the_dense_form_is_what_it_took(rng):
         )  # fmt: skip
         assert result.info.form == "dense"
         assert 1e4 < result.info.peak_bytes < 1e9
+
+
+@pytest.mark.parametrize(("columns", "cache"), [(2, "streamed"), (300, "packed")])
+def test_dense_form_says_where_tiles_were(rng, columns, cache):
+    """CG stores tiles only where reading them takes less time than computing them again."""
+    x, y = rng.normal(size=(300, columns)), rng.normal(size=300)
+    result = fm.cce(
+        x, y, y + 0.1 * rng.normal(size=300), x_kernel=fm.RBF(1 / columns), y_kernel=fm.Laplacian(20.0),
+        solver="cg", dtype="float32", lam=0.1, tol=1e-3,
+    )  # fmt: skip
+    assert (result.info.form, result.info.cache) == ("dense", cache)
