@@ -199,7 +199,8 @@ def test_a_long_name_of_a_model_is_wrapped(rng):
     width = figure.get_window_extent().width
     for ax in figure.axes:
         box = ax.title.get_window_extent()
-        assert box.x0 >= 0 and box.x1 <= width
+        assert box.x0 >= 0
+        assert box.x1 <= width
 
 
 @pytest.mark.slow

@@ -460,7 +460,7 @@ def test_the_factor_above_an_axis_is_inside_the_picture(bar, monkeypatch):
     from matplotlib.figure import Figure
 
     def look(figure, *args, **options):
-        written(figure, *args, **options)
+        savefig(figure, *args, **options)
         factors = [ax.yaxis.get_offset_text() for ax in figure.axes]
         boxes.extend(one.get_window_extent() for one in factors if one.get_text())
         heights.append(figure.bbox.height)
@@ -471,7 +471,7 @@ def test_the_factor_above_an_axis_is_inside_the_picture(bar, monkeypatch):
         else:
             ax.plot([1, 2], [1e-6, 2e-6])
 
-    boxes, heights, written = [], [], Figure.savefig
+    boxes, heights, savefig = [], [], Figure.savefig
     monkeypatch.setattr(Figure, "savefig", look)
     svg(draw, "small numbers")
     (box,) = boxes
