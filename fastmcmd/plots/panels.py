@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ _STD = "predicted standard deviation"
 _SCORES = {"log_score": "negative log-likelihood", "crps": "CRPS"}  # the first that exists
 _HEADROOM = 1.06  # above the highest bar
 _POINTS = 20_000
+_TITLE = 42  # letters of a title that fit above a panel
 
 
 @dataclass(frozen=True)
@@ -411,5 +413,6 @@ def evaluation(
     for place, panel in enumerate(available, start=1):
         ax = figure.add_subplot(lines, columns, place)
         panel.draw(ax)
-        ax.set_title(f"{panel.title}: {plain(panel.model)}" if panel.model else panel.title)
+        title = f"{panel.title}: {plain(panel.model)}" if panel.model else panel.title
+        ax.set_title(textwrap.fill(title, _TITLE))
     return figure

@@ -83,10 +83,13 @@ def _fill(figure: Figure) -> None:
     """
     width, height = figure.bbox.size
     main = figure.axes[0]
+    left = _label_width(main.yaxis)
     right = max((_label_width(bar.yaxis) for bar in figure.axes[1:]), default=2 * _LETTER)
-    lines = 1 + (bool(main.get_title()) or bool(main.yaxis.get_major_formatter().get_offset()))
+    # The labels of an axis determine the factor above it, such as 1e-6.
+    factors = any(axes.yaxis.get_major_formatter().get_offset() for axes in figure.axes)
+    lines = 1 + (bool(main.get_title()) or factors)
     figure.subplots_adjust(
-        left=_label_width(main.yaxis) / width,
+        left=left / width,
         bottom=(_PAD + _LINE * (1 + bool(main.get_xlabel()))) / height,
         right=1 - right / width,
         top=1 - (lines * _LINE - _LETTER) / height,

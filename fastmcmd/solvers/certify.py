@@ -9,8 +9,9 @@ of the coefficients separate it from the true residual. `sampled` measures that 
 some rows. It draws them by the quantities that the rounding of a row grows with: ``k(x, x)`` relative to
 the diagonal D, the row's own coefficient (``k_ii B_i`` is rounded, too), and the norm of x, from which
 distances are computed. Entries near 0 are hardly rounded: the part of ``K B`` that comes from other rows
-tells a cluster from rows far from all others. With quantized tiles their steps tell how much 16 bits are
-expected to add to each row. The rows with the largest of each quantity are always in the sample.
+tells a cluster from rows far from all others, and so do its terms if they cancel. With quantized tiles
+their steps tell how much 16 bits are expected to add to each row. The rows with the largest of each
+quantity are always in the sample.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _TILE = 256  # terms summed one after the other inside a tile
 SAMPLE = 256  # rows drawn
 _CERTAIN = 16  # rows always in the sample: the largest by each guess of the rounding
 _LARGEST = 5 * _CERTAIN
+_SIGNS = 4  # columns of random signs
 SPREAD = 2.0  # assumed bound on the deviation of any row, relative to the largest in a sample
 
 
@@ -181,7 +183,9 @@ def sampled(
         row_squares(scaled(-diagonal, value, base=image))
         for value, (image, _) in zip(values, residuals, strict=True)
     ]
-    sizes = _rounding_guesses(operator, systems, values, neighbours)
+    sizes = _rounding_guesses(
+        operator, systems, values, neighbours, _sums_of_squares(operator, values, diagonal)
+    )
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
@@ -204,12 +208,30 @@ def sampled(
     return solutions
 
 
+def _sums_of_squares(operator: GramOperator, values: list[Array], diagonal: Array) -> list[Array]:
+    """Return estimates (n,) of ``sum_j K_ij^2 |B_j|^2`` over the other rows.
+
+    Terms of ``K B`` cancel where coefficients alternate in a cluster; their rounding does not. With random
+    signs of the coefficients, the expected square of a row of the product is this sum.
+    """
+    rng = generator(len(operator), Purpose.PROBE)
+    signs = rng.choice([-1.0, 1.0], (len(operator), _SIGNS))
+    columns = beside([np.sqrt(row_squares(value))[:, None] * signs for value in values])
+    off_diagonal = scaled(-diagonal, columns, base=operator.matmul(columns))
+    return [row_squares(part) for part in _split(off_diagonal, [signs] * len(values))]
+
+
 def _rounding_guesses(
-    operator: GramOperator, systems: list[System], values: list[Array], neighbours: list[Array]
+    operator: GramOperator,
+    systems: list[System],
+    values: list[Array],
+    neighbours: list[Array],
+    squares_of_terms: list[Array],
 ) -> Iterator[Array]:
     """Yield guesses (n,) of the squared rounding that float32 adds to the rows of a scaled residual.
 
-    ``neighbours`` are the squares of what rows of ``K B`` have from other rows.
+    ``neighbours`` are the squares of what rows of ``K B`` have from other rows, ``squares_of_terms``
+    those without cancellation.
     """
     diagonal = np.maximum(operator.diagonal, 0.0)
     squares = squared_norms(operator.x, operator.offset)
@@ -223,9 +245,10 @@ def _rounding_guesses(
             norm = np.sqrt(row_squares(values[number]))
             norm /= max(float(norm.max()), 1e-300)
             yield (diagonal * norm) ** 2 / shift
-            from_others = neighbours[number] / max(float(neighbours[number].max()), 1e-300)
-            yield from_others / shift
-            yield from_others * of_distances
+            for squares_from_others in (neighbours[number], squares_of_terms[number]):
+                from_others = squares_from_others / max(float(squares_from_others.max()), 1e-300)
+                yield from_others / shift
+                yield from_others * of_distances
             quantization = operator.quantization_errors(norm**2)
             if quantization is not None:
                 yield quantization / shift

@@ -187,6 +187,22 @@ def test_an_evaluation_side_by_side(rng):
         fm.evaluate(x, fm.Gaussian(x, 1.0)).plot()
 
 
+def test_a_long_name_of_a_model_is_wrapped(rng):
+    y = rng.normal(size=100)
+    names = "forest of 200 trees with at least 3 rows", "short"
+    figure = plots.evaluation({name: fm.evaluate(y, (np.zeros(100), 1.0)) for name in names})
+    titles = [ax.get_title() for ax in figure.axes]
+    assert "Probability integral transform: short" in titles
+    (long,) = (one for one in titles if "forest" in one)
+    assert long.replace("\n", " ") == f"Probability integral transform: {names[0]}"
+    figure.canvas.draw()
+    width = figure.get_window_extent().width
+    for ax in figure.axes:
+        box = ax.title.get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= width
+
+
 @pytest.mark.slow
 def test_several_evaluations_share_pictures(rng):
     x = rng.normal(size=(200, 2))

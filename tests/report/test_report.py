@@ -14,6 +14,7 @@ import fastmcmd as fm
 from fastmcmd.evaluation.measures import ALL_MEASURES
 from fastmcmd.inference.comparison import congruence_losses
 from fastmcmd.report.numbers import READING
+from fastmcmd.report.pictures import svg
 
 pytest.importorskip("matplotlib")
 
@@ -452,3 +453,26 @@ def test_text_is_sorted_in_a_browser(rng, tmp_path):
       tops.length, new Set(tops).size].join("|");
     """
     assert browse(path, look, "--window-size=1300,900") == ["true", "true", "3", "1"]
+
+
+@pytest.mark.parametrize("bar", [False, True])
+def test_the_factor_above_an_axis_is_inside_the_picture(bar, monkeypatch):
+    from matplotlib.figure import Figure
+
+    def look(figure, *args, **options):
+        savefig(figure, *args, **options)
+        factors = [ax.yaxis.get_offset_text() for ax in figure.axes]
+        boxes.extend(one.get_window_extent() for one in factors if one.get_text())
+        heights.append(figure.bbox.height)
+
+    def draw(ax):
+        if bar:
+            ax.figure.colorbar(ax.scatter([1, 2], [1, 2], c=[1e-6, 2e-6]))
+        else:
+            ax.plot([1, 2], [1e-6, 2e-6])
+
+    boxes, heights, savefig = [], [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", look)
+    svg(draw, "small numbers")
+    (box,) = boxes
+    assert box.y1 <= heights[0] - 3

@@ -38,3 +38,27 @@ def test_cluster_among_isolated_rows(seed):
     matrix = kernel(at, at)
     exact = np.abs(matrix @ np.linalg.solve(matrix + N * lam * np.eye(len(at)), y[rows]))
     assert (np.abs(result.values - exact) <= result.error_bounds * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_cluster_whose_terms_cancel(seed):
+    """Outcomes that alternate in a small cluster, beside a large one: 1.3 and 4.0 times the bound.
+
+    What rows of ``K B`` have from other rows is small in the small cluster, because it cancels; rounding
+    does not.
+    """
+    rng = np.random.default_rng(seed)
+    n, d, large, shift, tol = 8300, 64, 300, 30.0, 1e-5
+    x, y = 4 * rng.normal(size=(n, d)), rng.normal(size=n)
+    x[:large] = 1.2 * rng.normal(size=d) + 0.02 * rng.normal(size=(large, d))
+    y[:large] = 1.0
+    rows = slice(6000, 6010)
+    x[rows] = 4 * rng.normal(size=d) + 0.005 * rng.normal(size=(10, d))
+    y[rows] = np.tile([-1.0, 1.0], 5)
+    kernel = fm.RBF(0.5)
+    result = fm.cce(
+        x, y, np.zeros(n), at=x[rows], x_kernel=kernel, y_kernel=fm.Linear(), lam=shift / n, tol=tol
+    )
+    gram = kernel(x[rows], x[rows])  # the kernel of other rows with these is below 1e-30
+    exact = np.abs(gram @ np.linalg.solve(gram + shift * np.eye(10), y[rows]))
+    assert (np.abs(result.values - exact) <= result.error_bounds).all()
