@@ -45,7 +45,7 @@ _TILE = 256  # terms summed one after the other inside a tile
 
 SAMPLE = 256  # rows drawn
 _CERTAIN = 16  # rows always in the sample: the largest by each guess of the rounding
-_LARGEST = 5 * _CERTAIN
+_LARGEST = 7 * _CERTAIN
 _SIGNS = 4  # columns of random signs
 SPREAD = 2.0  # assumed bound on the deviation of any row, relative to the largest in a sample
 
