@@ -183,9 +183,10 @@ def sampled(
         row_squares(scaled(-diagonal, value, base=image))
         for value, (image, _) in zip(values, residuals, strict=True)
     ]
-    sizes = _rounding_guesses(
-        operator, systems, values, neighbours, _sums_of_squares(operator, values, diagonal)
-    )
+    columns = _signed_sizes(values)
+    off_diagonal = scaled(-diagonal, columns, base=operator.matmul(columns))
+    squares = [row_squares(part) for part in np.split(off_diagonal, len(values), axis=1)]
+    sizes = _rounding_guesses(operator, systems, values, neighbours, squares)
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
@@ -208,17 +209,15 @@ def sampled(
     return solutions
 
 
-def _sums_of_squares(operator: GramOperator, values: list[Array], diagonal: Array) -> list[Array]:
-    """Return estimates (n,) of ``sum_j K_ij^2 |B_j|^2`` over the other rows.
+def _signed_sizes(values: list[Array]) -> Array:
+    """Return columns of ``|B_i|`` with random signs, `_SIGNS` for each system.
 
-    Terms of ``K B`` cancel where coefficients alternate in a cluster; their rounding does not. With random
-    signs of the coefficients, the expected square of a row of the product is this sum.
+    Terms of ``K B`` cancel where coefficients alternate in a cluster; their rounding does not. The expected
+    square of a row of K times such a column is ``sum_j K_ij^2 |B_j|^2``.
     """
-    rng = generator(len(operator), Purpose.PROBE)
-    signs = rng.choice([-1.0, 1.0], (len(operator), _SIGNS))
-    columns = beside([np.sqrt(row_squares(value))[:, None] * signs for value in values])
-    off_diagonal = scaled(-diagonal, columns, base=operator.matmul(columns))
-    return [row_squares(part) for part in _split(off_diagonal, [signs] * len(values))]
+    rng = generator(len(values[0]), Purpose.PROBE)
+    signs = rng.choice([-1.0, 1.0], (len(values[0]), _SIGNS))
+    return beside([np.sqrt(row_squares(value))[:, None] * signs for value in values])
 
 
 def _rounding_guesses(
