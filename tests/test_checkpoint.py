@@ -423,7 +423,7 @@ def test_resumed_after_any_product(rng, path, backend, dtype, budget, order, cer
     expected = run(uninterrupted, systems, certificate)
     if dtype == np.float32 and certificate == "rigorous":
         assert uninterrupted.passes > expected.iterations  # refined: rounds are resumed as well
-    for step in (2, 4):  # certifying may take two products, saved as one
+    for step in (3, 5):  # certifying may take three products, saved as one
         for _ in range(99):
             operator = operator_of(x, backend, dtype, budget, products=step)
             keep = Checkpoint(path, "f", every=0).stage("cg")
