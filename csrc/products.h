@@ -207,22 +207,32 @@ void symmetric_product(const right_side<T>& right, index_t n, index_t tile, inde
       });
 }
 
-template <class T>
-void symmetric_matmul(const gram_source<T>& source, const T* v, index_t k, double* out,
-                      index_t max_tile, const execution& how) {
-  const index_t n = source.x.n;
-  const index_t tile = streaming_tile(n, max_tile), ld = tile + row_padding;
+// out = K v from tiles that are computed in each thread's own memory, and handed to
+// use(rows, cols, pair, tile, its row length).
+template <class T, class Use>
+void streamed_product(const gram_source<T>& source, index_t tile, const T* v, index_t k, double* out,
+                      const execution& how, const Use& use) {
+  const index_t n = source.x.n, ld = tile + row_padding;
   const right_side<T> right(source.table, v, n, k);
   const double operations = area(n, n) / 2 * (source.cost() + 4.0 * static_cast<double>(k));
   const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
   workspace<T> memory(run.threads, tile * ld, source.scratch_size(tile, ld),
                       right.result_size(tile));
   symmetric_product(right, n, tile, ld, out, memory, run,
-                    [&](block_range rows, block_range cols, index_t, int thread) {
-                      source.make(rows.start, rows.count, cols.start, cols.count,
-                                  memory.tile(thread), ld, memory.scratch(thread));
-                      return memory.tile(thread);
+                    [&](block_range rows, block_range cols, index_t pair, int thread) {
+                      T* values = memory.tile(thread);
+                      source.make(rows.start, rows.count, cols.start, cols.count, values, ld,
+                                  memory.scratch(thread));
+                      use(rows, cols, pair, values, ld);
+                      return values;
                     });
+}
+
+template <class T>
+void symmetric_matmul(const gram_source<T>& source, const T* v, index_t k, double* out,
+                      index_t max_tile, const execution& how) {
+  streamed_product(source, streaming_tile(source.x.n, max_tile), v, k, out, how,
+                   [](block_range, block_range, index_t, const T*, index_t) {});
 }
 
 // out[s] = c[:, s]' K(x, x) c[:, s]
@@ -343,21 +353,13 @@ struct quantized_tiles {
 inline void quantize_matmul(const gram_source<float>& source,
                             const quantized_tiles<uint16_t, float>& tiles,
                             const float* v, index_t k, double* out, const execution& how) {
-  const index_t n = source.x.n, tile = tiles.tile(), ld = tile + row_padding;
-  const right_side<float> right(source.table, v, n, k);
-  const double operations = area(n, n) / 2 * (source.cost() + 4.0 * static_cast<double>(k));
-  const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
-  workspace<float> memory(run.threads, tile * ld, source.scratch_size(tile, ld),
-                          right.result_size(tile));
-  symmetric_product(right, n, tile, ld, out, memory, run,
-                    [&](block_range rows, block_range cols, index_t pair, int thread) {
-                      float* values = memory.tile(thread);
-                      source.make(rows.start, rows.count, cols.start, cols.count, values, ld,
-                                  memory.scratch(thread));
-                      source.table.quantize(rows.count, cols.count, values, ld, tile,
-                                            tiles.codes.at(pair), tiles.scales_at(pair));
-                      return values;
-                    });
+  const index_t tile = tiles.tile();
+  streamed_product(
+      source, tile, v, k, out, how,
+      [&](block_range rows, block_range cols, index_t pair, const float* values, index_t ld) {
+        source.table.quantize(rows.count, cols.count, values, ld, tile, tiles.codes.at(pair),
+                              tiles.scales_at(pair));
+      });
 }
 
 inline void quantized_matmul(const kernel_table<float>& table,

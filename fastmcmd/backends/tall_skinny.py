@@ -200,6 +200,8 @@ def eigh(a: Array, *, vectors: bool = True) -> tuple[Array, Array]:
     Without ``vectors``, which takes less time, the second item is not defined.
     """
     if len(a) > _SMALL:
+        if not vectors:
+            return np.asarray(np.linalg.eigvalsh(a)), np.empty((0, 0))
         values, columns = np.linalg.eigh(a)
         return np.asarray(values), np.asarray(columns)
     rows, values = np.array(a, dtype=np.float64, order="C"), np.empty(len(a))

@@ -292,7 +292,7 @@ class PrimalFit:
 
 
 def _padded(columns: int) -> int:
-    """Return the columns that a product computes for ``columns``, with the two of `_cross`."""
+    """Return how many vectors of columns a product computes for ``columns`` and the two of `_cross`."""
     return -(-(columns + 2) // _VECTOR)
 
 

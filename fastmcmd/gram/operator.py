@@ -101,15 +101,19 @@ class GramOperator:
             self._largest = largest_diagonal(kernel, x)
         check_finite(kernel, self._largest, self.max_norm2)
 
+    @property
+    def quantizable(self) -> bool:
+        """Whether tiles have a form in 16 bits, and are large enough for it to matter."""
+        large = self.size >= LEAST_QUANTIZED and self._largest >= LEAST_QUANTIZED_VALUE
+        return large and self.dtype == FLOAT32 and self.backend.quantizes
+
     def quantize_within(self, error: float) -> None:
         """Let products read quantized tiles if their entries then err by at most ``error``.
 
         That is the root of the mean square, estimated from some rows. Only products after the first are
         affected: the first computes the tiles.
         """
-        if not (self.backend.quantizes and self.dtype == FLOAT32 and self.size >= LEAST_QUANTIZED):
-            return
-        if self._largest < LEAST_QUANTIZED_VALUE:
+        if not self.quantizable:
             return
         rng = generator(self.size, Purpose.PROBE)
         rows, _ = self.random_rows(QUANTIZED_COLUMNS, rng)
@@ -124,18 +128,12 @@ class GramOperator:
         return 1.05 * self._largest / QUANTIZED_STEPS if self.quantized else 0.0
 
     def quantization_errors(self, squares: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return the expected squares (n,) of what quantized tiles add to rows of K B; None without any.
+        """Return the expected squares (n,) of what quantized tiles add to rows of K B, after a product.
 
-        ``squares`` (n,) are ``|B_i|^2``.
+        None if it read none. ``squares`` (n,) are ``|B_i|^2``.
         """
-        if not (self.quantized and self.caches):
+        if not isinstance(self._packed, QuantizedGram):
             return None
-        if self._packed is None:  # the run continues after its last product
-            self.has_quantized = True
-            self._packed, _ = self.backend.quantize_matmul(
-                self.kernel, self.points(), np.zeros((len(self), 1))
-            )
-        assert isinstance(self._packed, QuantizedGram)
         return row_errors(self._packed.tiles, self._packed.scales, squares)
 
     def __getstate__(self) -> dict[str, Any]:

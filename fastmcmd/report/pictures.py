@@ -29,11 +29,7 @@ _COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)"}
 _COLOURS |= {"#999999": "var(--soft)", "#666666": "var(--soft)"}  # greys of the plots
 _SIZE = (5.2, 3.6)
 _DPI = 72  # of SVG
-_LINE, _LETTER, _PAD = (
-    17.0,
-    6.4,
-    8.0,
-)  # pixels: a line of text, a digit, ticks and what is around them
+_LINE, _LETTER, _PAD = 17.0, 6.4, 8.0  # pixels: a line of text, a digit, ticks and space around
 _numbers = itertools.count(1)
 
 

@@ -117,12 +117,12 @@ def refined(
         of these solutions by the solver's recurrence.
     """
     solutions = []
+    entry = _entry_rounding(operator, dtype=operator.dtype) + operator.quantization_bound
     for system, start, missing, correction, recurred_residual in zip(
         systems, base, residuals, corrections, recurred, strict=True
     ):
         noise = start.certificate.rounding  # of the exact residual itself
-        row = rounding(operator, correction, dtype=operator.dtype)
-        row += operator.quantization_bound * float(np.sqrt(row_squares(correction)).sum())
+        row = entry * float(np.sqrt(row_squares(correction)).sum())
         bound = (
             scaled_norm(recurred_residual, system.shift)
             + noise
@@ -179,14 +179,18 @@ def sampled(
         for system, value, recurred_residual in zip(systems, values, recurred, strict=True)
     ]
     diagonal = np.maximum(operator.diagonal, 0.0)
-    neighbours = [
-        row_squares(scaled(-diagonal, value, base=image))
-        for value, (image, _) in zip(values, residuals, strict=True)
+    signed = _signed_sizes(values)
+    products = np.split(operator.matmul(beside(signed)), len(values), axis=1)
+    from_others = [
+        (
+            row_squares(scaled(-diagonal, value, base=image)),
+            row_squares(scaled(-diagonal, columns, base=product)),
+        )
+        for value, (image, _), columns, product in zip(
+            values, residuals, signed, products, strict=True
+        )
     ]
-    columns = _signed_sizes(values)
-    off_diagonal = scaled(-diagonal, columns, base=operator.matmul(columns))
-    squares = [row_squares(part) for part in np.split(off_diagonal, len(values), axis=1)]
-    sizes = _rounding_guesses(operator, systems, values, neighbours, squares)
+    sizes = _rounding_guesses(operator, systems, values, diagonal, from_others)
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
     rows = sample.rows
     images = _split(operator.cross_matmul(operator.x[rows], beside(values), EXACT), values)
@@ -209,30 +213,29 @@ def sampled(
     return solutions
 
 
-def _signed_sizes(values: list[Array]) -> Array:
-    """Return columns of ``|B_i|`` with random signs, `_SIGNS` for each system.
+def _signed_sizes(values: list[Array]) -> list[Array]:
+    """Return `_SIGNS` columns of ``|B_i|`` with random signs for each system.
 
     Terms of ``K B`` cancel where coefficients alternate in a cluster; their rounding does not. The expected
     square of a row of K times such a column is ``sum_j K_ij^2 |B_j|^2``.
     """
     rng = generator(len(values[0]), Purpose.PROBE)
     signs = rng.choice([-1.0, 1.0], (len(values[0]), _SIGNS))
-    return beside([np.sqrt(row_squares(value))[:, None] * signs for value in values])
+    return [np.sqrt(row_squares(value))[:, None] * signs for value in values]
 
 
 def _rounding_guesses(
     operator: GramOperator,
     systems: list[System],
     values: list[Array],
-    neighbours: list[Array],
-    squares_of_terms: list[Array],
+    diagonal: Array,
+    from_others: list[tuple[Array, Array]],
 ) -> Iterator[Array]:
     """Yield guesses (n,) of the squared rounding that float32 adds to the rows of a scaled residual.
 
-    ``neighbours`` are the squares of what rows of ``K B`` have from other rows, ``squares_of_terms``
-    those without cancellation.
+    ``from_others`` are the squares of what rows of ``K B`` have from other rows, of each system: of the
+    sums, and of their terms without cancellation.
     """
-    diagonal = np.maximum(operator.diagonal, 0.0)
     squares = squared_norms(operator.x, operator.offset)
     for group in by_diagonal(systems):
         shift = systems[group[0]].shift
@@ -244,10 +247,10 @@ def _rounding_guesses(
             norm = np.sqrt(row_squares(values[number]))
             norm /= max(float(norm.max()), 1e-300)
             yield (diagonal * norm) ** 2 / shift
-            for squares_from_others in (neighbours[number], squares_of_terms[number]):
-                from_others = squares_from_others / max(float(squares_from_others.max()), 1e-300)
-                yield from_others / shift
-                yield from_others * of_distances
+            for guess in from_others[number]:
+                relative = guess / max(float(guess.max()), 1e-300)
+                yield relative / shift
+                yield relative * of_distances
             quantization = operator.quantization_errors(norm**2)
             if quantization is not None:
                 yield quantization / shift

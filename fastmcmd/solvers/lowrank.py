@@ -33,9 +33,7 @@ from fastmcmd.kernels.base import UNIT, relative_error
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.rounding import Rounding
 
-__all__ = ["FEW_COLUMNS", "LowRankSolution", "RowErrors", "RowSums", "SumsState", "solve_sums"]
-
-FEW_COLUMNS = 160  # columns up to which LAPACK's threads cost more than they bring
+__all__ = ["LowRankSolution", "RowErrors", "RowSums", "SumsState", "solve_sums"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +262,7 @@ def solve_sums(
     slack = sums.rounding + 4 * len(gram) * UNIT
     norm = size_of(weights)
     right = float(np.trace(square))
-    few = len(energy) <= FEW_COLUMNS
-    values = eigh(energy, vectors=False)[0] if few else np.linalg.eigvalsh(energy)
-    b2 = float(values[-1]) + 4 * slack * (right + trace * norm**2)
+    b2 = float(eigh(energy, vectors=False)[0][-1]) + 4 * slack * (right + trace * norm**2)
     b = float(np.sqrt(max(b2, 0.0)))
     equation_residual += slack * (trace * norm + np.sqrt(trace * right))
     if rounding is None:

@@ -35,10 +35,8 @@ __all__ = ["AnySolver", "Cost", "LinearProblem", "ProblemSize", "Solved", "Solve
 # Share of the permitted error that quantized tiles may add by the estimate, of which 2 to 26 % were
 # measured (30 problems: d = 16 to 512, lam = 0.01 and 0.1, smooth outcomes and noise).
 _QUANTIZED_SHARE = 0.8
-_LATER, _ROW_SPREAD = (
-    0.3,
-    8.0,
-)  # |B| after the first step; the certified error of a row in typical errors
+_LATER = 0.3  # share of |B| that is found after the first step
+_ROW_SPREAD = 8.0  # certified error of a row, in typical errors
 _MOST_CONDITION = 1e4  # the smallest eigenvalues of a preconditioner are then right to 0.1 %
 
 
@@ -154,6 +152,8 @@ class LinearProblem:
         ``e |B|`` in each of its rows, of which a certificate takes a multiple of the largest. The first
         product is exact: |B| counts without its first step.
         """
+        if not operator.quantizable:
+            return
         scale, error = self.goal.scale, 0.0
         for system in self.systems:
             shift = float(system.shift.min())

@@ -27,7 +27,7 @@ from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import SPREAD, rounding
-from fastmcmd.solvers.lowrank import FEW_COLUMNS, LowRankSolution, RowErrors
+from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
 from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = [
@@ -296,9 +296,7 @@ def certified_by_all(
         norm = scaled_norm(residual, shift) + noise
         moment = inner(value_columns, residual)
         moment = (moment + moment.T) / 2
-        few = len(moment) <= FEW_COLUMNS
-        values = eigh(moment, vectors=False)[0] if few else np.linalg.eigvalsh(moment)
-        inside = float(np.abs(values).max(initial=0.0))
+        inside = float(np.abs(eigh(moment, vectors=False)[0]).max(initial=0.0))
         inside = inside * (1 + 1e-12) + solution.energy * (noise + solution.hidden)
         certified.append(
             replace(
