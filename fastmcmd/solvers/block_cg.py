@@ -34,6 +34,7 @@ from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
 from fastmcmd.solvers.block_state import BlockState, CGResult, ColumnState
+from fastmcmd.solvers.off_diagonal import SIGNED_COLUMNS, signed_columns, squares_of_terms
 
 __all__ = ["BlockCGRun", "Preconditioner", "restarted"]
 
@@ -47,6 +48,8 @@ _ATTAINED = 0.15
 _NEAR = 16
 _PATIENT = 4
 _FLAT = 25  # iterations without halving the residual after which more do not help
+# Within so many times the target, what later products add to a solution hardly adds to its rounding.
+_NEAR_END = 1000.0
 _NOISE = 1e-14  # share of a Gram matrix's largest eigenvalue: smaller ones are rounding noise
 
 
@@ -129,8 +132,13 @@ class _SystemRun:
         unit: float,
         largest: float,
         blocks: ColumnBlocks,
+        diagonal: Array | None,
     ) -> None:
         self._blocks = blocks
+        # Of K, if a product near the end is to measure the terms of K B, which a certificate needs.
+        self._diagonal = diagonal
+        self._signed: Array | None = None
+        self.term_squares: Array | None = None
         self.target, self.unit = target, unit
         self.max_iterations = max_iterations
         self.precondition = precondition
@@ -176,21 +184,25 @@ class _SystemRun:
         self.indefinite = directions is None
         return directions
 
-    @property
-    def width(self) -> int:
-        """Number of columns k of the next product."""
-        assert self.directions is not None
-        return int(self.directions.shape[1])
-
-    @property
     def next_directions(self) -> AnyArray:
-        """Block (n, k) that the caller multiplies by K."""
+        """Return the block (n, k) that the caller multiplies by K."""
         assert self.directions is not None
-        return self._blocks.scaled(self._scale, self.directions)
+        block = self._blocks.scaled(self._scale, self.directions)
+        near = self.norm <= _NEAR_END * self.target
+        if self._diagonal is None or self.term_squares is not None or not near:
+            return block
+        value = self._blocks.host(self._blocks.scaled(self._scale, self.solution))
+        self._signed = signed_columns(value)
+        return self._blocks.beside([block, self._blocks.take(self._signed)])
 
     def take(self, product: AnyArray) -> None:
         """Update solution and residual with ``product``, K times `next_directions`."""
         assert self.directions is not None
+        if self._signed is not None:
+            assert self._diagonal is not None
+            part = self._blocks.host(product[:, -SIGNED_COLUMNS:])
+            self.term_squares = squares_of_terms(self._diagonal, self._signed, part)
+            self._signed, product = None, product[:, :-SIGNED_COLUMNS]
         blocks = self._blocks
         directions, self.directions = self.directions, None  # freed as soon as possible
         image = blocks.scaled(self._scale, product, base=directions)
@@ -259,7 +271,7 @@ class _SystemRun:
         first, image = (None, None) if self.first is None else map(host, self.first)
         return ColumnState(
             host(self.solution), host(self.residual), host(self.directions), self.iterations,
-            self.since_best, self.best, self.norm, self.largest, first, image,
+            self.since_best, self.best, self.norm, self.largest, first, image, self.term_squares,
         )  # fmt: skip
 
     def _restore(self, state: ColumnState) -> None:
@@ -271,6 +283,7 @@ class _SystemRun:
         self.directions = take(state.directions)
         self.iterations, self.since_best = state.iterations, state.since_best
         self.best, self.norm, self.largest = state.best, state.norm, state.largest
+        self.term_squares = state.term_squares
         if state.first is not None and state.first_image is not None:
             self.first = take(state.first), take(state.first_image)
 
@@ -286,6 +299,7 @@ class _SystemRun:
             short=short,
             largest=self.largest,
             indefinite=self.indefinite,
+            term_squares=self.term_squares,
         )
 
 
@@ -311,6 +325,8 @@ class BlockCGRun:
         Largest known eigenvalue of ``K~ + I``: directions of a preconditioned run do not show it.
     state : BlockState, optional
         State to resume from: the run then returns the same bits as an uninterrupted run.
+    measures_terms : bool
+        Whether a product near the end also measures the terms of ``K B`` (`off_diagonal`).
 
     Attributes
     ----------
@@ -328,13 +344,18 @@ class BlockCGRun:
         unit: float = 0.0,
         largest: float = 0.0,
         state: BlockState | None = None,
+        *,
+        measures_terms: bool = False,
     ) -> None:
         self._operator = operator
         self._running: dict[int, _SystemRun] = {}
         self._results: dict[int, CGResult] = {}
-        # The constant function is a further column of each system. Preconditioners work on the host.
-        columns = sum(system.rhs.shape[1] + 1 for system in systems)
+        # Beside the right-hand sides: the constant function, and random signs.
+        further = 1 + (SIGNED_COLUMNS if measures_terms else 0)
+        columns = sum(system.rhs.shape[1] + further for system in systems)
+        # Preconditioners work on the host.
         self._blocks = operator.blocks(columns) if precondition is None else HostBlocks()
+        diagonal = np.maximum(operator.diagonal, 0.0) if measures_terms else None
         for index, system in enumerate(systems):
             saved_state = None if state is None else state.systems[index]
             if isinstance(saved_state, CGResult):
@@ -342,8 +363,9 @@ class BlockCGRun:
                 continue
             apply = None if precondition is None else precondition[index]
             self._running[index] = _SystemRun(
-                system, target, max_iterations, apply, saved_state, unit, largest, self._blocks
-            )
+                system, target, max_iterations, apply, saved_state, unit, largest, self._blocks,
+                diagonal,
+            )  # fmt: skip
         if state is not None:
             operator.passes = state.passes
         self._passes = operator.passes
@@ -364,14 +386,15 @@ class BlockCGRun:
         self._settle()
         self.has_begun = True
         while running:
-            product = self._operator.matmul(
-                self._blocks.beside([system.next_directions for system in running.values()])
-            )  # fmt: skip
+            directions = [system.next_directions() for system in running.values()]
+            widths = [block.shape[1] for block in directions]
+            product = self._operator.matmul(self._blocks.beside(directions))
+            del directions
             with _uninterrupted(), self._blocks.active():
                 self._passes = self._operator.passes
                 start = 0
-                for system in running.values():
-                    stop = start + system.width
+                for system, width in zip(running.values(), widths, strict=True):
+                    stop = start + width
                     system.take(product[:, start:stop])
                     start = stop
                 del product, system

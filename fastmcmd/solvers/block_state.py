@@ -28,6 +28,8 @@ class CGResult:
         Largest eigenvalue that the directions showed.
     indefinite : bool
         Whether the iteration ended because the preconditioner is not positive definite.
+    term_squares : ndarray (n,) or None
+        Squares of the terms of ``K B`` from other rows, if a product measured them (`off_diagonal`).
     """
 
     value: Array
@@ -37,6 +39,7 @@ class CGResult:
     short: bool = False
     largest: float = 0.0
     indefinite: bool = False
+    term_squares: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,8 @@ class ColumnState:
         Residual norm when it last halved, present residual norm, and largest eigenvalue so far.
     first, first_image : ndarray or None
         First block of directions and its image; None before the first product.
+    term_squares : ndarray (n,) or None
+        As in `CGResult`.
     """
 
     solution: Array
@@ -67,6 +72,7 @@ class ColumnState:
     largest: float
     first: Array | None = None
     first_image: Array | None = None
+    term_squares: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)

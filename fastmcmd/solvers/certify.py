@@ -1,4 +1,4 @@
-"""Certificates: bounds on the residual of a solution, measured with float64 tiles.
+"""Certificates: bounds on the residual of a solution, measured_squares with float64 tiles.
 
 `exact` computes the residual of every row in float64 and bounds the remaining rounding (rigorous).
 `refined` certifies a correction that solves for such a residual: the correction is small, and so is the
@@ -28,6 +28,7 @@ from fastmcmd.gram import EXACT, GramOperator, squared_norms
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.base import Certificate, Solution, System, by_diagonal, scaled_norm
+from fastmcmd.solvers.off_diagonal import measured_squares
 from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = [
@@ -46,7 +47,6 @@ _TILE = 256  # terms summed one after the other inside a tile
 SAMPLE = 256  # rows drawn
 _CERTAIN = 16  # rows always in the sample: the largest by each guess of the rounding
 _LARGEST = 7 * _CERTAIN
-_SIGNS = 4  # columns of random signs
 SPREAD = 2.0  # assumed bound on the deviation of any row, relative to the largest in a sample
 
 
@@ -166,11 +166,24 @@ def replaced(
 
 
 def sampled(
-    operator: GramOperator, systems: list[System], values: list[Array], recurred: list[Array]
+    operator: GramOperator,
+    systems: list[System],
+    values: list[Array],
+    recurred: list[Array],
+    term_squares: list[Array | None],
 ) -> list[Solution]:
     """Return solutions with certificates estimated from some rows in float64.
 
-    ``recurred`` are the residuals by the solver's recurrence; the image ``K B`` follows from them.
+    Parameters
+    ----------
+    operator : GramOperator
+        K, in the precision in which the systems were solved.
+    systems : list of System
+        The systems.
+    values, recurred : list of ndarray (n, r)
+        Solutions B, and their residuals by the solver's recurrence, from which ``K B`` follows.
+    term_squares : list of ndarray (n,) or None
+        Squares of the terms of ``K B`` from other rows (`off_diagonal`), if a product has measured them.
     """
     # A fixed seed: the same call gives the same bound.
     rng = generator(len(operator), Purpose.CERTIFICATE)
@@ -179,16 +192,12 @@ def sampled(
         for system, value, recurred_residual in zip(systems, values, recurred, strict=True)
     ]
     diagonal = np.maximum(operator.diagonal, 0.0)
-    signed = _signed_sizes(values)
-    products = np.split(operator.matmul(beside(signed)), len(values), axis=1)
+    of_iteration = [squares for squares in term_squares if squares is not None]
+    has_all = len(of_iteration) == len(values)
+    all_squares = of_iteration if has_all else measured_squares(operator, values)
     from_others = [
-        (
-            row_squares(scaled(-diagonal, value, base=image)),
-            row_squares(scaled(-diagonal, columns, base=product)),
-        )
-        for value, (image, _), columns, product in zip(
-            values, residuals, signed, products, strict=True
-        )
+        (row_squares(scaled(-diagonal, value, base=image)), squares)
+        for value, (image, _), squares in zip(values, residuals, all_squares, strict=True)
     ]
     sizes = _rounding_guesses(operator, systems, values, diagonal, from_others)
     sample = RowSample(len(operator), sizes, _CERTAIN, SAMPLE, rng)
@@ -211,17 +220,6 @@ def sampled(
         row = SPREAD * relative * float(scale.max()) + fine
         solutions.append(Solution(value, image_all, Certificate(total, row, "sampled")))
     return solutions
-
-
-def _signed_sizes(values: list[Array]) -> list[Array]:
-    """Return `_SIGNS` columns of ``|B_i|`` with random signs for each system.
-
-    Terms of ``K B`` cancel where coefficients alternate in a cluster; their rounding does not. The expected
-    square of a row of K times such a column is ``sum_j K_ij^2 |B_j|^2``.
-    """
-    rng = generator(len(values[0]), Purpose.PROBE)
-    signs = rng.choice([-1.0, 1.0], (len(values[0]), _SIGNS))
-    return [np.sqrt(row_squares(value))[:, None] * signs for value in values]
 
 
 def _rounding_guesses(

@@ -227,6 +227,7 @@ class CertifiedCG:
             block = BlockCGRun(
                 operator, systems, goal.residual, self._max_iterations, self._precondition,
                 unit, self._largest if this is None else this.largest, block_state,
+                measures_terms=this is None and self._may_sample(),
             )  # fmt: skip
             del block_state, systems  # frees their arrays
             self._block = block
@@ -248,6 +249,11 @@ class CertifiedCG:
                 self._round = this = following
             self.record(None)
             self._save()
+
+    def _may_sample(self) -> bool:
+        """Tell whether a sample of the rows may certify the solutions: the later, the less likely."""
+        columns = sum(system.rhs.shape[1] for system in self._systems)
+        return not exact_pass(self._operator, columns, self._certificate, iterations=1)
 
     def after_product(self, norm: float | None) -> None:
         """Report a product, record its residual norm, and save the state, which is complete."""
@@ -328,7 +334,8 @@ def _first(
             # left in the recurrence. Without it the sampled bound would often miss the goal, and the exact
             # pass would follow anyway.
             recurred = certify.replaced(operator, systems, values, recurred)
-        iterates = certify.sampled(operator, systems, values, recurred)
+        terms = [result.term_squares for result in results]
+        iterates = certify.sampled(operator, systems, values, recurred, terms)
         if _worst(iterates, goal) <= 1.0:
             return Iterated(iterates, iterations, True)
     iterates, residuals = certify.exact(operator, systems, values)

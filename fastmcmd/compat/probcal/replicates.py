@@ -302,7 +302,8 @@ def _solved_on_split(
             split.append(System(system.rhs[:, some], system.shift))
             values.append(value[:, some])
             residuals.append(residual[:, some])
-    certified = _Solved.of(certify.sampled(operator, split, values, residuals), goal.scale)
+    solutions = certify.sampled(operator, split, values, residuals, [None] * len(split))
+    certified = _Solved.of(solutions, goal.scale)
     if not certified.error <= goal.error:
         return None
     starts = range(0, len(split), trials)
