@@ -73,14 +73,14 @@ inline index_t columns(const py::array& a, const char* name) {
   return count;
 }
 
-// The tile size of a packed cache for n points.
-inline index_t packed_tile(const py::array& tiles, index_t n) {
+// The tile size of packed tiles for n points; of some of them if they may be `partial`.
+inline index_t packed_tile(const py::array& tiles, index_t n, bool partial = false) {
   const index_t tile = length(tiles, "tiles", 1);
   FASTMCMD_CHECK(tile > 0 && tile % tile_unit == 0, "the tile size must be a multiple of 32");
   FASTMCMD_CHECK(n >= 1, "n must be at least 1");
-  const index_t blocks = (n + tile - 1) / tile;
-  FASTMCMD_CHECK(tiles.ndim() == 3 && tiles.shape(0) == blocks * (blocks + 1) / 2 &&
-                     tiles.shape(2) == tile,
+  const index_t blocks = (n + tile - 1) / tile, count = blocks * (blocks + 1) / 2;
+  FASTMCMD_CHECK(tiles.ndim() == 3 && tiles.shape(2) == tile &&
+                     (partial ? tiles.shape(0) <= count : tiles.shape(0) == count),
                  "tiles has the wrong shape");
   return tile;
 }

@@ -160,36 +160,76 @@ template <class T>
 void py_pack_matmul(const py::array& codes, const py::array& params, const points<T>& x,
                     py::array tiles, const py::array& v, py::array out, int threads) {
   const gram_source<T> source = make_source(codes, params, x, x, true);
-  const index_t tile = packed_tile(tiles, x.n()), k = columns(v, "v");
+  const index_t tile = packed_tile(tiles, x.n(), true), k = columns(v, "v");
   T* cache = write<T>(tiles, "tiles", {any_size, any_size, any_size});
+  const packed_tiles<T> to_tiles{cache, tile, length(tiles, "tiles", 0)};
   const T* from = read<T>(v, "v", {x.n(), k});
   double* to = write<double>(out, "out", {x.n(), k});
-  without_gil([&] { pack_matmul(source, tile, cache, from, k, to, execution_with(threads)); });
+  without_gil([&] { pack_matmul(source, to_tiles, from, k, to, execution_with(threads)); });
+}
+
+template <class T>
+packed_tiles<const T> tiles_of(const py::array& tiles, index_t tile) {
+  return {read<T>(tiles, "tiles", {any_size, any_size, any_size}), tile, length(tiles, "tiles", 0)};
+}
+
+quantized_tiles<const uint16_t, const float> quantized_tiles_of(const py::array& tiles,
+                                                                const py::array& scales,
+                                                                index_t tile) {
+  const packed_tiles<const uint16_t> codes = tiles_of<uint16_t>(tiles, tile);
+  return {codes, read<float>(scales, "scales", {codes.count, tile, 2})};
 }
 
 void py_quantize_matmul(const py::array& codes, const py::array& params, const points<float>& x,
                         py::array tiles, py::array scales, const py::array& v, py::array out,
                         int threads) {
   const gram_source<float> source = make_source(codes, params, x, x, true);
-  const index_t tile = packed_tile(tiles, x.n()), k = columns(v, "v");
+  const index_t tile = packed_tile(tiles, x.n(), true), k = columns(v, "v");
+  const index_t count = length(tiles, "tiles", 0);
   uint16_t* to_tiles = write<uint16_t>(tiles, "tiles", {any_size, any_size, any_size});
-  float* to_scales = write<float>(scales, "scales", {length(tiles, "tiles", 0), tile, 2});
+  float* to_scales = write<float>(scales, "scales", {count, tile, 2});
   const float* from = read<float>(v, "v", {x.n(), k});
   double* to = write<double>(out, "out", {x.n(), k});
   without_gil([&] {
-    quantize_matmul(source, {{to_tiles, tile}, to_scales}, from, k, to, execution_with(threads));
+    quantize_matmul(source, {{to_tiles, tile, count}, to_scales}, from, k, to, execution_with(threads));
   });
 }
 
 void py_quantized_matmul(const py::array& tiles, const py::array& scales, index_t n,
                          const py::array& v, py::array out, int threads) {
-  const index_t tile = packed_tile(tiles, n), k = columns(v, "v");
-  const uint16_t* codes = read<uint16_t>(tiles, "tiles", {any_size, any_size, any_size});
-  const float* steps = read<float>(scales, "scales", {length(tiles, "tiles", 0), tile, 2});
+  const auto stored = quantized_tiles_of(tiles, scales, packed_tile(tiles, n));
+  const index_t k = columns(v, "v");
   const float* from = read<float>(v, "v", {n, k});
   double* to = write<double>(out, "out", {n, k});
   without_gil([&] {
-    quantized_matmul(table<float>(), {{codes, tile}, steps}, n, from, k, to, execution_with(threads));
+    packed_matmul<float>(table<float>(), stored, nullptr, n, from, k, to, execution_with(threads));
+  });
+}
+
+void py_partly_quantized_matmul(const py::array& codes, const py::array& params,
+                                const points<float>& x, const py::array& tiles,
+                                const py::array& scales, const py::array& v, py::array out,
+                                int threads) {
+  const gram_source<float> source = make_source(codes, params, x, x, true);
+  const auto stored = quantized_tiles_of(tiles, scales, packed_tile(tiles, x.n(), true));
+  const index_t k = columns(v, "v");
+  const float* from = read<float>(v, "v", {x.n(), k});
+  double* to = write<double>(out, "out", {x.n(), k});
+  without_gil([&] {
+    packed_matmul(table<float>(), stored, &source, x.n(), from, k, to, execution_with(threads));
+  });
+}
+
+template <class T>
+void py_partly_packed_matmul(const py::array& codes, const py::array& params, const points<T>& x,
+                             const py::array& tiles, const py::array& v, py::array out, int threads) {
+  const gram_source<T> source = make_source(codes, params, x, x, true);
+  const auto stored = tiles_of<T>(tiles, packed_tile(tiles, x.n(), true));
+  const index_t k = columns(v, "v");
+  const T* from = read<T>(v, "v", {x.n(), k});
+  double* to = write<double>(out, "out", {x.n(), k});
+  without_gil([&] {
+    packed_matmul(table<T>(), stored, &source, x.n(), from, k, to, execution_with(threads));
   });
 }
 
@@ -206,12 +246,13 @@ void py_packed_matmul(const py::array& tiles, index_t n, const py::array& v, py:
                       int threads) {
   with_dtype(tiles, "tiles", [&](auto zero) {
     using T = decltype(zero);
-    const index_t tile = packed_tile(tiles, n), k = columns(v, "v");
-    const T* cache = read<T>(tiles, "tiles", {any_size, any_size, any_size});
+    const auto stored = tiles_of<T>(tiles, packed_tile(tiles, n));
+    const index_t k = columns(v, "v");
     const T* from = read<T>(v, "v", {n, k});
     double* to = write<double>(out, "out", {n, k});
-    without_gil(
-        [&] { packed_matmul(table<T>(), cache, n, tile, from, k, to, execution_with(threads)); });
+    without_gil([&] {
+      packed_matmul<T>(table<T>(), stored, nullptr, n, from, k, to, execution_with(threads));
+    });
   });
 }
 
@@ -534,6 +575,8 @@ void bind_scalar(py::module_& m, const char* name) {
   m.def("pack", &py_pack<T>, docs::pack, "codes"_a, "params"_a, "x"_a, "tiles"_a, "threads"_a);
   m.def("pack_matmul", &py_pack_matmul<T>, docs::pack_matmul, "codes"_a, "params"_a, "x"_a,
         "tiles"_a, "v"_a, "out"_a, "threads"_a);
+  m.def("partly_packed_matmul", &py_partly_packed_matmul<T>, docs::partly_packed_matmul, "codes"_a,
+        "params"_a, "x"_a, "tiles"_a, "v"_a, "out"_a, "threads"_a);
 }
 
 py::dict op_numbers() {
@@ -564,6 +607,8 @@ PYBIND11_MODULE(_core, m) {
         "tiles"_a, "scales"_a, "v"_a, "out"_a, "threads"_a);
   m.def("quantized_matmul", &py_quantized_matmul, docs::quantized_matmul, "tiles"_a, "scales"_a,
         "n"_a, "v"_a, "out"_a, "threads"_a);
+  m.def("partly_quantized_matmul", &py_partly_quantized_matmul, docs::partly_quantized_matmul,
+        "codes"_a, "params"_a, "x"_a, "tiles"_a, "scales"_a, "v"_a, "out"_a, "threads"_a);
   m.def("dense_matmul", &py_dense_matmul, docs::dense_matmul, "a"_a, "v"_a, "out"_a, "threads"_a,
         py::kw_only(), "tile"_a = 256, "transposed"_a = false);
   m.def("feature_sums", &py_feature_sums, docs::feature_sums, "codes"_a, "params"_a, "landmarks"_a,

@@ -66,11 +66,17 @@ constexpr const char* pack =
     "Tile (i, j), i >= j, lies at i (i + 1) / 2 + j; diagonal tiles are full; padding is 0.";
 constexpr const char* packed_matmul =
     "Write K v into out (n, k) float64 from packed tiles; v is (n, k), the dtype of the tiles.";
-constexpr const char* pack_matmul = "pack and packed_matmul in one pass.";
+constexpr const char* pack_matmul =
+    "pack and packed_matmul in one pass. Where tiles are fewer, the first are filled.";
+constexpr const char* partly_packed_matmul =
+    "packed_matmul from the first tiles; the others are computed from x.";
 constexpr const char* quantize_matmul =
     "Write K(x, x) v into out (n, k) float64, and quantize K: its lower tiles into tiles\n"
     "(nb (nb + 1) / 2, tile, tile) uint16, and for each row of a tile its least value and its step into scales\n"
-    "(nb (nb + 1) / 2, tile, 2) float32. The product is that of the values before.";
+    "(nb (nb + 1) / 2, tile, 2) float32. The product is that of the values before. Where tiles are fewer, the\n"
+    "first are filled.";
+constexpr const char* partly_quantized_matmul =
+    "quantized_matmul from the first tiles; the others are computed from x.";
 constexpr const char* quantized_matmul =
     "Write K v into out (n, k) float64 from quantized tiles; v is (n, k) float32.";
 constexpr const char* dense_matmul =

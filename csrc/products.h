@@ -176,6 +176,13 @@ void dense_matmul(const kernel_table<T>& table, const strided_matrix<T>& a, cons
       });
 }
 
+// A tile of a matrix, and its row length.
+template <class T>
+struct tile_view {
+  const T* data;
+  index_t ld;
+};
+
 struct no_tiles_ahead {
   template <class T>
   soon_read<T> of(index_t) const {
@@ -183,21 +190,21 @@ struct no_tiles_ahead {
   }
 };
 
-// out = K v for a symmetric matrix whose tiles come from tile_at(rows, cols, pair, thread) with row
-// length ld. What `stored` has in memory of the next pair is asked for beside the work.
+// out = K v for a symmetric matrix whose tiles come from tile_at(rows, cols, pair, thread). What `stored`
+// has in memory of the next pair is asked for beside the work.
 template <class T, class Tile, class Stored = no_tiles_ahead>
-void symmetric_product(const right_side<T>& right, index_t n, index_t tile, index_t ld,
-                       double* out, workspace<T>& memory, const execution& run,
-                       const Tile& tile_at, const Stored& stored = {}) {
+void symmetric_product(const right_side<T>& right, index_t n, index_t tile, double* out,
+                       workspace<T>& memory, const execution& run, const Tile& tile_at,
+                       const Stored& stored = {}) {
   const index_t k = right.count();
   std::fill(out, out + n * k, 0.0);
   for_each_pair(
       divide_up(n, tile), run,
       [&](index_t i, index_t j, int thread, index_t soon) {
         const block_range rows(i, tile, n), cols(j, tile, n);
-        right.multiply(tile, tile_at(rows, cols, pair_index(i, j), thread), ld, rows.start,
-                       rows.count, cols.start, cols.count, memory.first(thread),
-                       i == j ? nullptr : memory.second(thread),
+        const tile_view<T> values = tile_at(rows, cols, pair_index(i, j), thread);
+        right.multiply(tile, values.data, values.ld, rows.start, rows.count, cols.start, cols.count,
+                       memory.first(thread), i == j ? nullptr : memory.second(thread),
                        stored.template of<T>(soon));
       },
       [&](index_t i, index_t j, int thread) {
@@ -218,13 +225,13 @@ void streamed_product(const gram_source<T>& source, index_t tile, const T* v, in
   const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
   workspace<T> memory(run.threads, tile * ld, source.scratch_size(tile, ld),
                       right.result_size(tile));
-  symmetric_product(right, n, tile, ld, out, memory, run,
+  symmetric_product(right, n, tile, out, memory, run,
                     [&](block_range rows, block_range cols, index_t pair, int thread) {
                       T* values = memory.tile(thread);
                       source.make(rows.start, rows.count, cols.start, cols.count, values, ld,
                                   memory.scratch(thread));
                       use(rows, cols, pair, values, ld);
-                      return values;
+                      return tile_view<T>{values, ld};
                     });
 }
 
@@ -294,92 +301,117 @@ void pack(const gram_source<T>& source, index_t tile, T* tiles, const execution&
   });
 }
 
-// The tiles of a packed matrix in memory, as elements of any type.
+// The first tiles of a packed matrix, in memory, as elements of any type.
 template <class U>
 struct packed_tiles {
   U* data;
-  index_t tile;
+  index_t tile, count;
+  static constexpr bool converted = false;
 
+  bool has(index_t pair) const { return pair < count; }
   U* at(index_t pair) const { return data + pair * tile * tile; }
   // To be fetched: T is the type in which products count.
   template <class T>
   soon_read<T> of(index_t pair) const {
+    if (!has(pair)) return {};
     const index_t each = static_cast<index_t>(sizeof(T) / sizeof(U));
     return {reinterpret_cast<const T*>(at(pair)), tile * tile / each};
   }
+  template <class T>
+  tile_view<T> values(const kernel_table<T>&, block_range, block_range, index_t pair, T*,
+                      index_t) const {
+    return {at(pair), tile};
+  }
 };
-
-template <class T>
-void packed_matmul(const kernel_table<T>& table, const T* tiles, index_t n, index_t tile,
-                   const T* v, index_t k, double* out, const execution& how) {
-  const right_side<T> right(table, v, n, k);
-  const double operations = area(n, n) * (2.0 * static_cast<double>(k) + 4);
-  const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
-  workspace<T> memory(run.threads, 0, 0, right.result_size(tile));
-  symmetric_product(
-      right, n, tile, tile, out, memory, run,
-      [&](block_range, block_range, index_t pair, int) { return tiles + pair * tile * tile; },
-      packed_tiles<const T>{tiles, tile});
-}
-
-// Fills the cache and computes the first product in one pass.
-template <class T>
-void pack_matmul(const gram_source<T>& source, index_t tile, T* tiles, const T* v, index_t k,
-                 double* out, const execution& how) {
-  const index_t n = source.x.n;
-  const right_side<T> right(source.table, v, n, k);
-  const double operations = area(n, n) / 2 * (source.cost() + 4.0 * static_cast<double>(k));
-  const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
-  workspace<T> memory(run.threads, 0, source.scratch_size(tile, tile), right.result_size(tile));
-  symmetric_product(right, n, tile, tile, out, memory, run,
-                    [&](block_range rows, block_range cols, index_t pair, int thread) {
-                      T* out_tile = tiles + pair * tile * tile;
-                      make_packed(source, rows, cols, tile, out_tile, memory.scratch(thread));
-                      return out_tile;
-                    });
-}
 
 // Quantized tiles in memory: codes, and two numbers for each of their rows.
 template <class Code, class Scale>
 struct quantized_tiles {
   packed_tiles<Code> codes;
   Scale* scales;
+  static constexpr bool converted = true;
 
-  index_t tile() const { return codes.tile; }
-  Scale* scales_at(index_t pair) const { return scales + pair * 2 * tile(); }
+  Scale* scales_at(index_t pair) const { return scales + pair * 2 * codes.tile; }
+  tile_view<float> values(const kernel_table<float>& table, block_range rows, block_range cols,
+                          index_t pair, float* scratch, index_t ld) const {
+    // Products with few columns read whole panels.
+    const index_t panel = table.panel_width;
+    table.dequantize(round_up(rows.count, panel), round_up(cols.count, panel), codes.at(pair),
+                     scales_at(pair), codes.tile, scratch, ld);
+    return {scratch, ld};
+  }
 };
 
-// The product of the matrix before it is quantized, which fills the tiles.
+template <class U>
+const packed_tiles<U>& in_memory(const packed_tiles<U>& tiles) {
+  return tiles;
+}
+template <class Code, class Scale>
+const packed_tiles<Code>& in_memory(const quantized_tiles<Code, Scale>& tiles) {
+  return tiles.codes;
+}
+
+// out = K v from tiles in memory, and from `source` where memory lacks a tile.
+template <class T, class Tiles>
+void packed_matmul(const kernel_table<T>& table, const Tiles& tiles, const gram_source<T>* source,
+                   index_t n, const T* v, index_t k, double* out, const execution& how) {
+  const auto& stored = in_memory(tiles);
+  const index_t tile = stored.tile, ld = tile + row_padding, pairs = pair_count(divide_up(n, tile));
+  FASTMCMD_ASSERT(source || stored.count == pairs);
+  const right_side<T> right(table, v, n, k);
+  double operations = area(n, n) * (2.0 * static_cast<double>(k) + 4);
+  if (source) operations += static_cast<double>(pairs - stored.count) * area(tile, tile) * source->cost();
+  const execution run = with_threads(how, operations, pairs);
+  workspace<T> memory(run.threads, source || Tiles::converted ? tile * ld : 0,
+                      source ? source->scratch_size(tile, ld) : 0, right.result_size(tile));
+  symmetric_product(
+      right, n, tile, out, memory, run,
+      [&](block_range rows, block_range cols, index_t pair, int thread) {
+        T* scratch = memory.tile(thread);
+        if (stored.has(pair)) return tiles.values(table, rows, cols, pair, scratch, ld);
+        source->make(rows.start, rows.count, cols.start, cols.count, scratch, ld,
+                     memory.scratch(thread));
+        return tile_view<T>{scratch, ld};
+      },
+      stored);
+}
+
+// Fills the tiles in memory, and computes the first product in one pass.
+template <class T>
+void pack_matmul(const gram_source<T>& source, const packed_tiles<T>& tiles, const T* v, index_t k,
+                 double* out, const execution& how) {
+  const index_t n = source.x.n, tile = tiles.tile, ld = tile + row_padding;
+  const right_side<T> right(source.table, v, n, k);
+  const double operations = area(n, n) / 2 * (source.cost() + 4.0 * static_cast<double>(k));
+  const index_t pairs = pair_count(divide_up(n, tile));
+  const execution run = with_threads(how, operations, pairs);
+  workspace<T> memory(run.threads, tiles.count < pairs ? tile * ld : 0, source.scratch_size(tile, ld),
+                      right.result_size(tile));
+  symmetric_product(right, n, tile, out, memory, run,
+                    [&](block_range rows, block_range cols, index_t pair, int thread) {
+                      T* scratch = memory.scratch(thread);
+                      if (tiles.has(pair)) {
+                        make_packed(source, rows, cols, tile, tiles.at(pair), scratch);
+                        return tile_view<T>{tiles.at(pair), tile};
+                      }
+                      T* values = memory.tile(thread);
+                      source.make(rows.start, rows.count, cols.start, cols.count, values, ld, scratch);
+                      return tile_view<T>{values, ld};
+                    });
+}
+
+// The product of the matrix before it is quantized, which fills the tiles in memory.
 inline void quantize_matmul(const gram_source<float>& source,
-                            const quantized_tiles<uint16_t, float>& tiles,
-                            const float* v, index_t k, double* out, const execution& how) {
-  const index_t tile = tiles.tile();
+                            const quantized_tiles<uint16_t, float>& tiles, const float* v, index_t k,
+                            double* out, const execution& how) {
+  const index_t tile = tiles.codes.tile;
   streamed_product(
       source, tile, v, k, out, how,
       [&](block_range rows, block_range cols, index_t pair, const float* values, index_t ld) {
+        if (!tiles.codes.has(pair)) return;
         source.table.quantize(rows.count, cols.count, values, ld, tile, tiles.codes.at(pair),
                               tiles.scales_at(pair));
       });
-}
-
-inline void quantized_matmul(const kernel_table<float>& table,
-                             const quantized_tiles<const uint16_t, const float>& tiles, index_t n,
-                             const float* v, index_t k, double* out, const execution& how) {
-  const index_t tile = tiles.tile(), ld = tile + row_padding;
-  const right_side<float> right(table, v, n, k);
-  const double operations = area(n, n) * (2.0 * static_cast<double>(k) + 4);
-  const execution run = with_threads(how, operations, pair_count(divide_up(n, tile)));
-  workspace<float> memory(run.threads, tile * ld, 0, right.result_size(tile));
-  const index_t panel = table.panel_width;
-  symmetric_product(
-      right, n, tile, ld, out, memory, run,
-      [&](block_range rows, block_range cols, index_t pair, int thread) {
-        // Products with few columns read whole panels.
-        table.dequantize(round_up(rows.count, panel), round_up(cols.count, panel),
-                         tiles.codes.at(pair), tiles.scales_at(pair), tile, memory.tile(thread), ld);
-        return memory.tile(thread);
-      },
-      tiles.codes);
 }
 
 }  // namespace fastmcmd

@@ -361,7 +361,10 @@ def pack_matmul(
     out: _F64,
     threads: int,
 ) -> None:
-    """Fill the packed tiles and write K(x, x) v into out (n, k) float64 in one pass."""
+    """Fill the packed tiles and write K(x, x) v into out (n, k) float64 in one pass.
+
+    Where tiles are fewer than (nb (nb + 1) / 2, tile, tile), the first are filled.
+    """
 
 @overload
 def pack_matmul(
@@ -393,12 +396,46 @@ def quantize_matmul(
 
     Its lower tiles go into tiles (nb (nb + 1) / 2, tile, tile) uint16, and for each row of a tile its least
     value and its step into scales (nb (nb + 1) / 2, tile, 2) float32. The product is that of the values
-    before.
+    before. Where tiles are fewer, the first are filled.
     """
 
 def quantized_matmul(tiles: _U16, scales: _F32, n: int, v: _F32, out: _F64, threads: int) -> None:
     """Write K v into out (n, k) float64 from quantized tiles; v is (n, k) float32."""
 
+def partly_quantized_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    tiles: _U16,
+    scales: _F32,
+    v: _F32,
+    out: _F64,
+    threads: int,
+) -> None:
+    """Write K(x, x) v into out (n, k) float64 from the first quantized tiles, others from x."""
+
+@overload
+def partly_packed_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF32,
+    tiles: _F32,
+    v: _F32,
+    out: _F64,
+    threads: int,
+) -> None:
+    """Write K(x, x) v into out (n, k) float64 from the first packed tiles, others from x."""
+
+@overload
+def partly_packed_matmul(
+    codes: _Codes,
+    params: _Params,
+    x: PointsF64,
+    tiles: _F64,
+    v: _F64,
+    out: _F64,
+    threads: int,
+) -> None: ...
 @overload
 def dense_matmul(
     a: _F32, v: _F32, out: _F64, threads: int, *, tile: int = 256, transposed: bool = False

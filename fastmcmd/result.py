@@ -108,8 +108,9 @@ class Info:
         "feature" (low rank of the output kernel) or "dense".
     backend, dtype, cache : str
         Backend that computed the tiles, final precision, and storage of the tiles: "packed" in memory,
-        "quantized" (packed in 16 bits, where that hardly adds to the error), on "disk" (a Cholesky factor
-        read from a file), or "streamed".
+        "quantized" (packed in 16 bits, where that hardly adds to the error), "partly packed" or "partly
+        quantized" (those that ``memory_limit`` holds), on "disk" (a Cholesky factor read from a file), or
+        "streamed".
     certificate : str
         Kind of the error bound: "rigorous", or "sampled" if the residual was estimated from randomly drawn
         rows (256, in addition to those where rounding is probably largest; with four standard errors).

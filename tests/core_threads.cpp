@@ -98,20 +98,30 @@ std::vector<double> results(int threads) {
 
   const index_t blocks = divide_up(n, tile);
   aligned_buffer<T> tiles(pair_count(blocks) * tile * tile);
-  pack_matmul(symmetric, tile, tiles.data(), v.data(), k, out.data(), how);
-  keep(out);
-  for (const index_t columns : {index_t(3), k}) {  // those without padding, and tiles asked for ahead
-    packed_matmul(table, tiles.data(), n, tile, v.data(), columns, out.data(), how);
+  const index_t pairs = pair_count(blocks), some = pair_count(blocks - 1);  // all tiles, and a part
+  for (const index_t count : {some, pairs}) {
+    pack_matmul(symmetric, {tiles.data(), tile, count}, v.data(), k, out.data(), how);
     keep(out);
+    for (const index_t columns : {index_t(3), k}) {  // those without padding, and tiles asked for ahead
+      packed_matmul(table, packed_tiles<const T>{tiles.data(), tile, count},
+                    count < pairs ? &symmetric : nullptr, n, v.data(), columns, out.data(), how);
+      keep(out);
+    }
   }
   if constexpr (std::is_same_v<T, float>) {
-    aligned_buffer<uint16_t> codes(pair_count(blocks) * tile * tile);
-    aligned_buffer<float> scales(pair_count(blocks) * tile * 2);
-    quantize_matmul(symmetric, {{codes.data(), tile}, scales.data()}, v.data(), k, out.data(), how);
-    keep(out);
-    for (const index_t columns : {index_t(3), k}) {
-      quantized_matmul(table, {{codes.data(), tile}, scales.data()}, n, v.data(), columns, out.data(), how);
+    aligned_buffer<uint16_t> codes(pairs * tile * tile);
+    aligned_buffer<float> scales(pairs * tile * 2);
+    for (const index_t count : {some, pairs}) {
+      quantize_matmul(symmetric, {{codes.data(), tile, count}, scales.data()}, v.data(), k, out.data(),
+                      how);
       keep(out);
+      for (const index_t columns : {index_t(3), k}) {
+        const quantized_tiles<const uint16_t, const float> stored = {{codes.data(), tile, count},
+                                                                     scales.data()};
+        packed_matmul(table, stored, count < pairs ? &symmetric : nullptr, n, v.data(), columns,
+                      out.data(), how);
+        keep(out);
+      }
     }
   }
   for (index_t i = 0; i < n; ++i) {

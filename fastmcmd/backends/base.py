@@ -8,7 +8,7 @@ prepared rows, and sums over tiles are in float64.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,13 +71,24 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class PackedGram:
-    """The lower tiles of a symmetric matrix (nb (nb + 1) / 2, tile, tile), row-block by row-block.
+    """The lower tiles of a symmetric matrix (nb (nb + 1) / 2, tile, tile), row block by row block.
 
-    Tile (I, J), I >= J, is at I (I + 1) / 2 + J; diagonal tiles are full, padding is zero.
+    Tile (I, J), I >= J, is at I (I + 1) / 2 + J; diagonal tiles are full, padding is zero. It may hold the
+    tiles of the first row blocks only.
+
+    Attributes
+    ----------
+    tiles : array
+        The tiles.
+    n : int
+        Rows of the whole matrix.
+    source : tuple of Kernel and Points, or None
+        What products compute the other tiles from.
     """
 
     tiles: Any
     n: int
+    source: tuple[Kernel, Points] | None = field(default=None, kw_only=True)
 
     @property
     def nbytes(self) -> int:
@@ -344,14 +355,28 @@ class Backend(ABC):
         """Return the packed tiles of K(x, x) and K(x, x) v, in one pass."""
 
     @property
+    def packs_parts(self) -> bool:
+        """Whether the backend can store the tiles of the first row blocks only."""
+        return False
+
+    def pack_part_matmul(
+        self, kernel: Kernel, x: Points, v: Array, row_blocks: int
+    ) -> tuple[PackedGram, NDArray[np.float64]]:
+        """Return what `pack_matmul` does, with the tiles of the first ``row_blocks`` only."""
+        raise NotImplementedError(f"backend {self.name!r} stores all tiles or none")
+
+    @property
     def quantizes(self) -> bool:
         """Whether the backend has quantized tiles."""
         return False
 
     def quantize_matmul(
-        self, kernel: Kernel, x: Points, v: Array
+        self, kernel: Kernel, x: Points, v: Array, row_blocks: int | None = None
     ) -> tuple[QuantizedGram, NDArray[np.float64]]:
-        """Return the quantized tiles of K(x, x) in float32, and K(x, x) v from their values before."""
+        """Return quantized tiles in float32, and K(x, x) v from the values before.
+
+        With ``row_blocks`` the tiles are those of the first row blocks.
+        """
         raise NotImplementedError(f"backend {self.name!r} has no quantized tiles")
 
     @abstractmethod

@@ -252,12 +252,9 @@ class CpuBackend(Backend):
         unit = core().TILE_UNIT
         return packed_shape(n, min(self.tile, -(-n // unit) * unit))
 
-    def _empty(self, x: Points) -> PackedGram:
-        return PackedGram(np.empty(self.packed_shape(x.n), dtype=x.dtype), x.n)
-
     def pack(self, kernel: Kernel, x: Points) -> PackedGram:
         """Return the packed tiles."""
-        packed = self._empty(x)
+        packed = PackedGram(np.empty(self.packed_shape(x.n), dtype=x.dtype), x.n)
         core().pack(*_program(kernel, self.direct), x.rows, packed.tiles, threads=get_num_threads())
         return packed
 
@@ -267,12 +264,29 @@ class CpuBackend(Backend):
         """Return the packed tiles and their first product."""
         if not v.shape[1]:
             return self.pack(kernel, x), np.empty((x.n, 0))
-        packed, out = self._empty(x), np.empty((x.n, v.shape[1]))
+        return self._packed_product(kernel, x, v, None)
+
+    @property
+    def packs_parts(self) -> bool:
+        """Whether the backend can store the tiles of the first row blocks only."""
+        return True
+
+    def pack_part_matmul(
+        self, kernel: Kernel, x: Points, v: Array, row_blocks: int
+    ) -> tuple[PackedGram, NDArray[np.float64]]:
+        """Return packed tiles of the first row blocks and the first product."""
+        return self._packed_product(kernel, x, v, row_blocks)
+
+    def _packed_product(
+        self, kernel: Kernel, x: Points, v: Array, row_blocks: int | None
+    ) -> tuple[PackedGram, NDArray[np.float64]]:
+        shape, is_whole = self._part_shape(x.n, row_blocks)
+        tiles, out = np.empty(shape, dtype=x.dtype), np.empty((x.n, v.shape[1]))
         core().pack_matmul(
-            *_program(kernel, self.direct), x.rows, packed.tiles, _like(v, x.dtype), out,
+            *_program(kernel, self.direct), x.rows, tiles, _like(v, x.dtype), out,
             threads=get_num_threads(),
         )  # fmt: skip
-        return packed, out
+        return PackedGram(tiles, x.n, source=None if is_whole else (kernel, x)), out
 
     @property
     def quantizes(self) -> bool:
@@ -280,31 +294,44 @@ class CpuBackend(Backend):
         return True
 
     def quantize_matmul(
-        self, kernel: Kernel, x: Points, v: Array
+        self, kernel: Kernel, x: Points, v: Array, row_blocks: int | None = None
     ) -> tuple[QuantizedGram, NDArray[np.float64]]:
-        """Return the quantized tiles, and the product from their values before."""
-        shape, out = self.packed_shape(x.n), np.empty((x.n, v.shape[1]))
-        scales = np.empty((*shape[:2], 2), dtype=np.float32)
-        packed = QuantizedGram(np.empty(shape, dtype=np.uint16), x.n, scales)
+        """Return quantized tiles, all or of the first row blocks, and the product from values before."""
+        shape, is_whole = self._part_shape(x.n, row_blocks)
+        tiles, scales = (
+            np.empty(shape, dtype=np.uint16),
+            np.empty((*shape[:2], 2), dtype=np.float32),
+        )
+        out = np.empty((x.n, v.shape[1]))
         core().quantize_matmul(
-            *_program(kernel, self.direct), x.rows, packed.tiles, scales, _like(v, np.float32), out,
+            *_program(kernel, self.direct), x.rows, tiles, scales, _like(v, np.float32), out,
             threads=get_num_threads(),
         )  # fmt: skip
-        return packed, out
+        return QuantizedGram(tiles, x.n, scales, source=None if is_whole else (kernel, x)), out
+
+    def _part_shape(self, n: int, row_blocks: int | None) -> tuple[tuple[int, int, int], bool]:
+        """Return the shape of the tiles of the first row blocks, and whether these are all."""
+        count, tile, _ = self.packed_shape(n)
+        some = count if row_blocks is None else min(count, row_blocks * (row_blocks + 1) // 2)
+        return (some, tile, tile), some == count
 
     def packed_matmul(self, packed: PackedGram, v: Array) -> NDArray[np.float64]:
         """Return the product of packed tiles with v."""
         out = np.empty((packed.n, v.shape[1]))
         if not out.size:
             return out
-        if isinstance(packed, QuantizedGram):
-            core().quantized_matmul(
-                packed.tiles, packed.scales, packed.n, _like(v, np.float32), out,
-                threads=get_num_threads(),
-            )  # fmt: skip
-            return out
-        v = _like(v, packed.tiles.dtype)
-        core().packed_matmul(packed.tiles, packed.n, v, out, threads=get_num_threads())
+        quantized, threads = isinstance(packed, QuantizedGram), get_num_threads()
+        tiles = (
+            (packed.tiles, packed.scales) if isinstance(packed, QuantizedGram) else (packed.tiles,)
+        )
+        v = _like(v, np.float32 if quantized else packed.tiles.dtype)
+        if packed.source is not None:
+            kernel, x = packed.source
+            product = core().partly_quantized_matmul if quantized else core().partly_packed_matmul
+            product(*_program(kernel, self.direct), x.rows, *tiles, v, out, threads=threads)
+        else:
+            product = core().quantized_matmul if quantized else core().packed_matmul
+            product(*tiles, packed.n, v, out, threads=threads)
         return out
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:

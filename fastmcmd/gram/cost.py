@@ -16,7 +16,8 @@ from fastmcmd.kernels.distance import Stationary
 
 __all__ = [
     "FEWEST_PRODUCTS", "FRESH_SECONDS", "QUANTIZED_READ_COST", "READ_COST", "STORE_COST", "USUAL_ERROR",
-    "KernelMatrix", "MatrixSize", "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
+    "KernelMatrix", "MatrixSize", "cached_pays", "entry_cost", "expected_products", "part_pays",
+    "prepared_bytes",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # cost of the exponential or power of an entry
@@ -83,6 +84,15 @@ def cached_pays(cost: float, products: float, on_device: bool, *, quantized: boo
     if quantized:
         first_use, each_later = _QUANTIZE_COST, QUANTIZED_READ_COST
     return (products - 1.0) * (cost - each_later) > first_use
+
+
+def part_pays(share: float, products: float) -> bool:
+    """Tell whether it pays to store this share of the tiles, for so many expected products.
+
+    The later products compute the others again: together no more than one product does. Otherwise a
+    preconditioner with features in this memory is expected to save more.
+    """
+    return (products - 1.0) * (1.0 - share) <= 1.0
 
 
 def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:

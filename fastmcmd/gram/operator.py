@@ -27,6 +27,7 @@ from fastmcmd.gram.cost import (
     READ_COST,
     cached_pays,
     entry_cost,
+    part_pays,
     prepared_bytes,
 )  # fmt: skip
 from fastmcmd.gram.precision import EXACT, FLOAT32, tile_dtype
@@ -89,7 +90,7 @@ class GramOperator:
         self.budget = budget
         self._products = products
         self.passes = 0
-        self.has_cached = self.has_quantized = self.has_filed = False
+        self.has_cached = self.has_quantized = self.has_part = self.has_filed = False
         self.quantized = False
         self.feature_bytes = 0  # of a preconditioner, beside rows and tiles
         self._points: Points | None = None
@@ -174,25 +175,52 @@ class GramOperator:
 
     @property
     def caches(self) -> bool:
-        """Whether products come from packed tiles."""
+        """Whether products come from packed tiles, all of them or a part."""
+        return self.row_blocks > 0
+
+    @property
+    def _tile_rows(self) -> int:
+        """Rows of a tile."""
+        return self.backend.packed_shape(self.size)[1]
+
+    @property
+    def row_blocks(self) -> int:
+        """Number of row blocks whose tiles are stored: all, the first, or none."""
         device, quantized = self.backend.on_device, self.quantized
-        if not cached_pays(self.entry_cost, self._products, device, quantized=quantized):
-            return False
-        rows = self.row_bytes(self.dtype)
-        return self.holds_rows and self.backend.keeps(self.tile_bytes, rows, self.budget)
+        pays = cached_pays(self.entry_cost, self._products, device, quantized=quantized)
+        if not (pays and self.holds_rows):
+            return 0
+        rows, blocks = self.row_bytes(self.dtype), -(-self.size // self._tile_rows)
+        if self.backend.keeps(self._bytes_of(blocks), rows, self.budget):
+            return blocks
+        if not self.backend.packs_parts:
+            return 0
+        tiles = max(0, self.budget - rows) // self._bytes_of(1)
+        part = (math.isqrt(8 * tiles + 1) - 1) // 2
+        return part if part_pays(part * (part + 1) / (blocks * (blocks + 1)), self._products) else 0
+
+    @property
+    def tile_share(self) -> float:
+        """Share of the tiles that are stored."""
+        blocks = -(-self.size // self._tile_rows)
+        return self.row_blocks * (self.row_blocks + 1) / (blocks * (blocks + 1))
 
     @cached_property
     def packed_bytes(self) -> int:
-        """Bytes of the packed lower tiles."""
+        """Bytes of all packed lower tiles."""
         return math.prod(self.backend.packed_shape(len(self))) * self.dtype.itemsize
+
+    def _bytes_of(self, row_blocks: int) -> int:
+        """Return the bytes of the tiles of some row blocks, which may be quantized."""
+        rows, count = self._tile_rows, row_blocks * (row_blocks + 1) // 2
+        if self.quantized:  # codes and scales
+            return count * (2 * rows * rows + 8 * rows)
+        return count * rows * rows * self.dtype.itemsize
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of the tiles that products read, which may be quantized."""
-        full = self.packed_bytes
-        if not self.quantized:
-            return full
-        return full // 2 + 2 * full // self.backend.packed_shape(self.size)[1]  # codes and scales
+        """Bytes of the tiles that are stored."""
+        return self._bytes_of(self.row_blocks)
 
     def row_bytes(self, dtype: DType) -> int:
         """Return the bytes of all rows prepared in ``dtype``."""
@@ -247,11 +275,7 @@ class GramOperator:
         """
         self.passes += 1
         if exact and self.dtype != EXACT:
-            if self._exact_points is None and not self._holds_exact:
-                return self.cross_matmul(self.x, v, EXACT)
-            if self._exact_points is None:
-                self._exact_points = self.prepare(self._in_memory(self.x), EXACT)
-            return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
+            return self._exact_product(v)
         if self._packed is not None:
             return self.backend.packed_matmul(self._packed, v)
         if self.caches:
@@ -260,14 +284,35 @@ class GramOperator:
             return self.cross_matmul(self.x, v, self.dtype)
         return self.backend.symmetric_matmul(self.kernel, self.points(), v)
 
+    def _exact_product(self, v: AnyArray) -> AnyArray:
+        """Return K v from tiles in float64."""
+        if self._exact_points is not None or self._holds_exact:
+            if self._exact_points is None:
+                self._exact_points = self.prepare(self._in_memory(self.x), EXACT)
+            return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
+        if self._packed is None:
+            return self.cross_matmul(self.x, v, EXACT)
+        # It takes less time to fill tiles again than to compute each pair twice in float64.
+        self.drop_tiles()
+        product = self._exact_product(v)
+        self._exact_points = None  # in whose place the tiles are filled
+        return product
+
     def _filled(self, v: AnyArray) -> AnyArray:
         """Fill the packed tiles, and return the product."""
+        # Fewer if it represents more rows.
+        blocks = -(-self.row_blocks * len(self) // self.size)
+        self.has_part = self.tile_share < 1.0
+        parts = self.kernel, self.points(), v
         if not self.quantized:
             self.has_cached = True
-            self._packed, product = self.backend.pack_matmul(self.kernel, self.points(), v)
+            if not self.has_part:
+                self._packed, product = self.backend.pack_matmul(*parts)
+            else:
+                self._packed, product = self.backend.pack_part_matmul(*parts, blocks)
             return product
         self.has_quantized = True
-        self._packed, product = self.backend.quantize_matmul(self.kernel, self.points(), v)
+        self._packed, product = self.backend.quantize_matmul(*parts, blocks)
         # A run that continues from a checkpoint gets the bits of one that was not interrupted.
         return product if self.passes == 1 else self.backend.packed_matmul(self._packed, v)
 
@@ -287,12 +332,16 @@ class GramOperator:
 
     @property
     def cache(self) -> str:
-        """Where tiles were: on "disk" (a factor), "packed" or "quantized" in memory, or "streamed"."""
+        """Where tiles were: on "disk" (a factor), "packed" or "quantized" in memory, or "streamed".
+
+        "partly packed" and "partly quantized" if memory held some of them.
+        """
         if self.has_filed:
             return "disk"
-        if self.has_cached:
-            return "packed"
-        return "quantized" if self.has_quantized else "streamed"
+        if not (self.has_cached or self.has_quantized):
+            return "streamed"
+        kind = "packed" if self.has_cached else "quantized"
+        return f"partly {kind}" if self.has_part else kind
 
     @property
     def peak_bytes(self) -> int:
@@ -300,17 +349,16 @@ class GramOperator:
         if self.has_filed:  # block columns of the factor use the whole budget
             return self.budget
         rows = self.row_bytes(self.dtype) + self.feature_bytes
-        if self.has_cached:
+        if self.has_cached and not self.has_part:
             return rows + self.packed_bytes
-        return rows + (self.tile_bytes if self.has_quantized else 0)
+        return rows + (self.tile_bytes if self.has_cached or self.has_quantized else 0)
 
     @property
     def spare_bytes(self) -> int:
         """Bytes of the budget that prepared rows and packed tiles leave; 0 on a device."""
         if self.backend.on_device or not self.holds_rows:
             return 0
-        tiles = self.tile_bytes if self.caches else 0
-        return self.budget - self.row_bytes(self.dtype) - tiles
+        return self.budget - self.row_bytes(self.dtype) - self.tile_bytes
 
     @property
     def _holds_exact(self) -> bool:
@@ -361,7 +409,7 @@ class GramOperator:
 
     def pack(self, dtype: DType) -> PackedGram:
         """Return a new packed copy of K in ``dtype``, to be factored in place."""
-        self.has_cached = True
+        self.has_cached, self.has_part = True, False
         kind = tile_dtype(self.kernel, dtype, self.x)
         if kind == self.dtype:
             return self.backend.pack(self.kernel, self.points())
@@ -402,4 +450,5 @@ class GramOperator:
 
     def product_cost(self, columns: int) -> float:
         """Return the cost of each product after the first."""
-        return self.cached_cost(columns) if self.caches else self.streamed_cost(columns)
+        share = self.tile_share
+        return share * self.cached_cost(columns) + (1.0 - share) * self.streamed_cost(columns)

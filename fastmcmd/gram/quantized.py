@@ -42,7 +42,8 @@ def row_errors(codes: HostArray, scales: HostArray, squares: Array) -> Array:
 
     An entry errs by the step of its row in its tile, and so does the entry at its mirror place. In diagonal
     tiles the range of a row contains its diagonal; there, entries at an end of the range are exact. So rows
-    far from all others hardly err, and rows of a cluster among them do.
+    far from all others hardly err, and rows of a cluster among them do. The tiles may be those of the first
+    row blocks.
 
     Parameters
     ----------
@@ -61,6 +62,8 @@ def row_errors(codes: HostArray, scales: HostArray, squares: Array) -> Array:
     errors = np.zeros((blocks, tile))
     for i in range(blocks):
         first = i * (i + 1) // 2
+        if first == len(codes):
+            break
         steps = scales[first : first + i + 1, :, 1].astype(np.float64) ** 2 / 12
         diagonal = codes[first + i]
         between = (diagonal > 0) & (diagonal < QUANTIZED_STEPS)

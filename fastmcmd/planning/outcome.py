@@ -26,8 +26,8 @@ class Plan(Notebook):
     landmarks : int
         Landmarks of the low-rank solver (0 with others).
     cache : str
-        "packed" (tiles of K are stored), "quantized" (stored in 16 bits), "streamed" (recomputed in every
-        pass) or "disk" (a Cholesky factor).
+        "packed" (tiles of K are stored), "quantized" (stored in 16 bits), "partly packed" or "partly
+        quantized" (some of them), "streamed" (recomputed in every pass) or "disk" (a Cholesky factor).
     memory_bytes : int
         Approximate memory beyond the inputs, in bytes.
     passes : int

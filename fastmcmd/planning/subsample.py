@@ -255,11 +255,11 @@ class SubsampleOperator(GramOperator):
         if exact and self.dtype != EXACT:
             self.work += self.streamed_cost(columns, exact=True)
         elif self._packed is not None:
-            self.work += self.cached_cost(columns)
+            self.work += self.product_cost(columns)
         else:
             times = 1 if self.holds_rows else 2
             self.work += times * self.streamed_cost(columns)
-            self.fresh_bytes += self.tile_bytes if self.caches else 0
+            self.fresh_bytes += self.tile_bytes
         start = time.perf_counter()
         out = super().matmul(v, exact=exact)
         seconds = time.perf_counter() - start

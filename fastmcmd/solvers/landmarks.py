@@ -109,6 +109,11 @@ class LandmarkSearch:
         return len(self._pivots)
 
     @property
+    def most(self) -> int:
+        """Largest number of landmarks."""
+        return len(self._columns)
+
+    @property
     def pivots(self) -> NDArray[np.intp]:
         """Indices of the candidates that are landmarks, in the order of selection."""
         return np.array(self._pivots, dtype=np.intp)

@@ -51,6 +51,8 @@ Run = TypeVar("Run", bound=CertifiedCG)
 
 _SEARCH = 8  # the search for landmarks gets 1 / 8 of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
+# Of a small budget it gets 1 / 4, up to what 512 landmarks take: fewer often do not pay.
+_SMALL_SEARCH, _USUAL_SEARCH = 4, 16_777_216
 _LEAST_PRODUCTS = 20  # products that CG may make before another solver takes over
 
 
@@ -226,7 +228,8 @@ class _Precisions:
 
 def search_budget(problem: LinearProblem) -> int:
     """Return the bytes that the search for landmarks may use."""
-    return min(_MOST_SEARCH, power_of_two_within(problem.budget // _SEARCH))
+    usual = min(_USUAL_SEARCH, power_of_two_within(problem.budget // _SMALL_SEARCH))
+    return max(usual, min(_MOST_SEARCH, power_of_two_within(problem.budget // _SEARCH)))
 
 
 def _float32_can_serve(problem: LinearProblem) -> bool:

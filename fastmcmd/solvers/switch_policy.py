@@ -256,7 +256,7 @@ class SwitchPolicy:
             shift = _least_shift(self._systems)
             self._landmarks = Landmarks(self._operator, shift, self._budget)
         landmarks, before = self._landmarks, None
-        step = max(1, self._first_step)
+        step, least = max(1, self._first_step), (math.inf, 0)
         while True:
             while landmarks.step < step:
                 landmarks.grow(RANKS[landmarks.step])
@@ -270,6 +270,7 @@ class SwitchPolicy:
                 landmarks.looks[landmarks.step] = look
             now, stores = (look.rank, look.eigenvalue), look.stores
             total = self._expected(*now, allowance, stores=stores)
+            least = min(least, (total, step))
             if look.exhausted:
                 break
             ahead = self._ahead(before, now, allowance, stores=stores)
@@ -277,6 +278,9 @@ class SwitchPolicy:
                 break
             before, step = now, step + 1
         self._first_step = landmarks.step
+        if total > allowance.most >= least[0]:  # more landmarks did not bring what was expected
+            landmarks = landmarks_after(self._operator, self._systems, least[1], self._budget)
+            total = least[0]
         return None if total > allowance.most or landmarks.rank == 0 else landmarks
 
     def _certified(self, products: int) -> float:
@@ -312,14 +316,15 @@ class SwitchPolicy:
         *, stores: bool,
     ) -> float:  # fmt: skip
         """Return the least cost that more landmarks may lead to if the eigenvalue keeps falling."""
-        slope = -_FALL
+        assert self._landmarks is not None
+        slope, most = -_FALL, self._landmarks.most
         if before is not None and now[0] > before[0]:
             slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
         return min(
             (
                 self._expected(rank, now[1] * (rank / now[0]) ** slope, allowance, stores=stores)
                 for rank in RANKS
-                if rank > now[0]
+                if now[0] < rank <= most
             ),
             default=math.inf,
         )

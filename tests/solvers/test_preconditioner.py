@@ -383,6 +383,41 @@ def test_a_stalled_start_goes_back_to_plain(rng, eager, small, monkeypatch):
     assert "not positive definite" in notes[-1]
 
 
+def policy_of(rng, budget):
+    operator = operator_of(rng, 4000, 8, fm.RBF(0.3))
+    systems = [System(np.cos(operator.x[:, :1]), np.full(4000, 400.0))]
+    size = ProblemSize(operator, (1,), 1, 10.0, TOL, 10**9)
+    return switch_policy.SwitchPolicy(operator, systems, size, TOL, 400, budget), systems
+
+
+def test_no_more_landmarks_are_expected_than_the_search_holds(rng, monkeypatch):
+    """Otherwise it went on, ended at its limit, and CG began without any: 1.0 instead of 0.5 s."""
+    policy, _ = policy_of(rng, 64 * 256**2)
+    ranks, usual = [], policy._expected
+    monkeypatch.setattr(
+        policy,
+        "_expected",
+        lambda rank, *rest, **more: ranks.append(rank) or usual(rank, *rest, **more),
+    )
+    policy.cheapest(switch_policy.Allowance(np.inf, 5.0, from_start=True))
+    assert policy._landmarks.most == 256
+    assert max(ranks) == 256
+
+
+def test_fewer_landmarks_where_more_did_not_help(rng, monkeypatch):
+    """Each step expects the next to be cheap, and none is: the cheapest so far are within the cost."""
+    policy, systems = policy_of(rng, 64 * 256**2)
+    monkeypatch.setattr(
+        policy, "_expected", lambda rank, *_, **__: {64: 7.0, 96: 5.0}.get(rank, 9.0)
+    )
+    monkeypatch.setattr(policy, "_ahead", lambda *_, **__: 1.0)
+    landmarks = policy.cheapest(switch_policy.Allowance(6.0, 5.0, from_start=True))
+    assert (landmarks.rank, landmarks.step) == (96, 2)
+    expected = switch_policy.landmarks_after(policy._operator, systems, 2, 64 * 256**2)
+    np.testing.assert_array_equal(landmarks.pivots, expected.pivots)
+    assert policy.cheapest(switch_policy.Allowance(4.0, 5.0, from_start=True)) is None
+
+
 def test_decisions_of_a_resumed_run(rng):
     """A resumed run decides as one that has looked at landmarks with features it does not store."""
     operator = operator_of(rng, 4000, 2, fm.RBF(1e-4), "f4")
