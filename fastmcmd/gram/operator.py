@@ -275,7 +275,14 @@ class GramOperator:
         """
         self.passes += 1
         if exact and self.dtype != EXACT:
-            return self._exact_product(v)
+            if self._exact_points is None:
+                if not self._holds_exact(0):
+                    return self.cross_matmul(self.x, v, EXACT)
+                if not self._holds_exact(self._stored_bytes):
+                    # It takes less time to fill them again than to compute each pair twice in float64.
+                    self.drop_tiles()
+                self._exact_points = self.prepare(self._in_memory(self.x), EXACT)
+            return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
         if self._packed is not None:
             return self.backend.packed_matmul(self._packed, v)
         if self.caches:
@@ -284,22 +291,10 @@ class GramOperator:
             return self.cross_matmul(self.x, v, self.dtype)
         return self.backend.symmetric_matmul(self.kernel, self.points(), v)
 
-    def _exact_product(self, v: AnyArray) -> AnyArray:
-        """Return K v from tiles in float64."""
-        if self._exact_points is not None or self._holds_exact:
-            if self._exact_points is None:
-                self._exact_points = self.prepare(self._in_memory(self.x), EXACT)
-            return self.backend.symmetric_matmul(self.kernel, self._exact_points, v)
-        if self._packed is None:
-            return self.cross_matmul(self.x, v, EXACT)
-        # It takes less time to fill tiles again than to compute each pair twice in float64.
-        self.drop_tiles()
-        product = self._exact_product(v)
-        self._exact_points = None  # in whose place the tiles are filled
-        return product
-
     def _filled(self, v: AnyArray) -> AnyArray:
         """Fill the packed tiles, and return the product."""
+        if not self._holds_exact(self.tile_bytes):
+            self._exact_points = None
         # Fewer if it represents more rows.
         blocks = -(-self.row_blocks * len(self) // self.size)
         self.has_part = self.tile_share < 1.0
@@ -361,13 +356,16 @@ class GramOperator:
         return self.budget - self.row_bytes(self.dtype) - self.tile_bytes
 
     @property
-    def _holds_exact(self) -> bool:
-        """Whether rows prepared in float64 fit beside those in the precision of the tiles."""
+    def _stored_bytes(self) -> int:
+        """Bytes of the tiles that are in memory now."""
+        return 0 if self._packed is None else self._packed.nbytes
+
+    def _holds_exact(self, tile_bytes: int) -> bool:
+        """Tell whether rows prepared in float64 fit beside those in the tiles' precision, and tiles."""
         if self._stay(self.x):
             return True
-        held_bytes = self._packed.nbytes if self._packed is not None else 0
-        held_bytes += self.feature_bytes + self.row_bytes(self.dtype) + self.row_bytes(EXACT)
-        return self.holds_rows and held_bytes <= self.budget
+        held_bytes = tile_bytes + self.feature_bytes + self.row_bytes(self.dtype)
+        return self.holds_rows and held_bytes + self.row_bytes(EXACT) <= self.budget
 
     def cross_matmul(
         self, grid: HostArray | Rows, v: NDArray[np.float64], dtype: DType

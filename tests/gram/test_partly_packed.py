@@ -54,19 +54,19 @@ def test_bits_do_not_depend_on_the_part(rng, kernel, dtype, n, k):
     x, v = inputs(rng, n, rare=5), rng.normal(size=(n, k))
     backend = get_backend("cpu", kernel)
     points = backend.points(x, dtype, np.zeros(3))
-    whole, first = backend.pack_matmul(kernel, points, v)
-    later = backend.packed_matmul(whole, v)
+    full, first = backend.pack_matmul(kernel, points, v)
+    later = backend.packed_matmul(full, v)
     exact, magnitude = kernel(x, x) @ v, kernel(x, x) @ np.abs(v)
     # Distances between rows far out are computed from norms.
     unit = np.finfo(dtype).eps * (1 + 3 * np.square(x).sum(axis=1).max())
     assert (np.abs(first - exact) <= 10 * unit * magnitude.max()).all()
-    blocks = -(-n // whole.tiles.shape[1])
+    blocks = -(-n // full.tiles.shape[1])
     for row_blocks in range(blocks + 2):
         part, product = backend.pack_part_matmul(kernel, points, v, row_blocks)
         count = min(row_blocks, blocks)
         assert len(part.tiles) == count * (count + 1) // 2
         assert (part.source is None) == (count == blocks)
-        np.testing.assert_array_equal(part.tiles, whole.tiles[: len(part.tiles)])
+        np.testing.assert_array_equal(part.tiles, full.tiles[: len(part.tiles)])
         np.testing.assert_array_equal(product, first)
         np.testing.assert_array_equal(backend.packed_matmul(part, v), later)
 
@@ -80,17 +80,17 @@ def test_parts_of_quantized_tiles(rng, kernel, k):
     backend = get_backend("cpu", kernel)
     points = backend.points(x, FLOAT32, np.zeros(3))
     packed, product = backend.pack_matmul(kernel, points, v)
-    whole, first = backend.quantize_matmul(kernel, points, v)
+    full, first = backend.quantize_matmul(kernel, points, v)
     part, again = backend.quantize_matmul(kernel, points, v, row_blocks)
     tile, count = packed.tiles.shape[1], row_blocks * (row_blocks + 1) // 2
-    np.testing.assert_array_equal(part.tiles, whole.tiles[:count])
-    np.testing.assert_array_equal(part.scales, whole.scales[:count])
+    np.testing.assert_array_equal(part.tiles, full.tiles[:count])
+    np.testing.assert_array_equal(part.scales, full.scales[:count])
     np.testing.assert_array_equal(again, first)
     np.testing.assert_allclose(again, product, rtol=1e-5, atol=1e-5 * np.abs(product).max())
     later, rows = backend.packed_matmul(part, v), row_blocks * tile
     block = np.zeros_like(v)
     block[:rows] = v[:rows]
-    of_block = backend.packed_matmul(whole, block) - backend.packed_matmul(packed, block)
+    of_block = backend.packed_matmul(full, block) - backend.packed_matmul(packed, block)
     expected = backend.packed_matmul(packed, v)
     expected[:rows] += of_block[:rows]
     np.testing.assert_allclose(later, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
@@ -203,7 +203,7 @@ def test_what_is_said_of_a_part(rng, quantized, tiles_pay):
         assert operator.cache == "packed"
 
 
-def test_tiles_make_room_for_rows_in_float64(rng, tiles_pay):
+def test_tiles_give_way_to_rows_in_float64(rng, tiles_pay):
     """A float64 pass over pairs once, and the tiles again after it, within the budget."""
     x, v = inputs(rng, 1200, d=40), rng.normal(size=(1200, 3))
     operator = operator_of(fm.RBF(0.02), x, 10**9)
@@ -214,21 +214,21 @@ def test_tiles_make_room_for_rows_in_float64(rng, tiles_pay):
     symmetric = []
     usual = operator.backend.symmetric_matmul
 
-    def counted(kernel, points, v):
+    def symmetric_product(kernel, points, v):
         assert operator._packed is None
         symmetric.append(points.dtype)
         return usual(kernel, points, v)
 
-    object.__setattr__(operator.backend, "symmetric_matmul", counted)
+    object.__setattr__(operator.backend, "symmetric_matmul", symmetric_product)
     try:
         exact = operator.matmul(v, exact=True)
     finally:
         object.__delattr__(operator.backend, "symmetric_matmul")
     np.testing.assert_allclose(exact, operator.kernel(x, x) @ v, rtol=1e-12, atol=1e-12)
     assert symmetric == [EXACT]
-    assert operator._exact_points is None
     np.testing.assert_array_equal(operator.matmul(v), first)
     assert operator._packed is not None
+    assert operator._exact_points is None
 
 
 def test_expected_errors_of_rows_in_parts(rng):
@@ -240,9 +240,9 @@ def test_expected_errors_of_rows_in_parts(rng):
     tile = part.tiles.shape[1]
     errors, inside = row_errors(part.tiles, part.scales, squares), 2 * tile
     alone = backend.points(x[:inside], FLOAT32, np.zeros(3))
-    whole, _ = backend.quantize_matmul(kernel, alone, np.ones((inside, 1)))
+    full, _ = backend.quantize_matmul(kernel, alone, np.ones((inside, 1)))
     np.testing.assert_allclose(
-        errors[:inside], row_errors(whole.tiles, whole.scales, squares[:inside]), rtol=1e-3
+        errors[:inside], row_errors(full.tiles, full.scales, squares[:inside]), rtol=1e-3
     )
     assert not errors[inside:].any()
 
