@@ -312,8 +312,8 @@ def _check_memory(x: HostArray | Rows, limit: int) -> None:
     need = _bytes_of_choice(*x.shape)
     if need > limit:
         raise MemoryLimitError(
-            f"memory_limit is {format_bytes(limit)}; at least {format_bytes(need)} are needed to choose "
-            "default kernels for these inputs: pass x_kernel and y_kernel, or a higher limit"
+            f"memory_limit is {format_bytes(limit)}; at least {format_bytes(need, least=True)} are needed "
+            "to choose default kernels for these inputs: pass x_kernel and y_kernel, or a higher limit"
         )
 
 

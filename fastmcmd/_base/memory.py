@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -62,13 +63,13 @@ def power_of_two_within(size: int) -> int:
     return 1 << (size.bit_length() - 1) if size >= 1 else 0
 
 
-def format_bytes(size: float) -> str:
-    """Return ``size`` in bytes as a short text."""
+def format_bytes(size: float, *, least: bool = False) -> str:
+    """Return ``size`` in bytes as a short text; rounded up if it is the ``least`` that is needed."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
-            return f"{size:.0f} {unit}"
+            return f"{math.ceil(size) if least else size:.0f} {unit}"
         size /= 1000
-    return f"{size:.2f} GB"
+    return f"{math.ceil(100 * size) / 100 if least else size:.2f} GB"
 
 
 # The free memory is cached for this many seconds, so that calls in a loop do not read system files each

@@ -97,8 +97,8 @@ class Budget:
             unit = 10 ** max(0, len(str(need)) - 2)
             need, amount = -(-need // unit) * unit, "about"
         return MemoryLimitError(
-            f"memory_limit is {format_bytes(self.limit)}; {amount} {format_bytes(need)} are needed "
-            f"{purpose}"
+            f"memory_limit is {format_bytes(self.limit)}; {amount} "
+            f"{format_bytes(need, least=True)} are needed {purpose}"
         )
 
 

@@ -16,8 +16,7 @@ from fastmcmd.kernels.distance import Stationary
 
 __all__ = [
     "FEWEST_PRODUCTS", "FRESH_SECONDS", "QUANTIZED_READ_COST", "READ_COST", "STORE_COST", "USUAL_ERROR",
-    "KernelMatrix", "MatrixSize", "cached_pays", "entry_cost", "expected_products", "part_pays",
-    "prepared_bytes",
+    "KernelMatrix", "MatrixSize", "cached_pays", "entry_cost", "expected_products", "prepared_bytes",
 ]  # fmt: skip
 
 _EPILOGUE = 15.0  # cost of the exponential or power of an entry
@@ -86,15 +85,6 @@ def cached_pays(cost: float, products: float, on_device: bool, *, quantized: boo
     return (products - 1.0) * (cost - each_later) > first_use
 
 
-def part_pays(share: float, products: float) -> bool:
-    """Tell whether it pays to store this share of the tiles, for so many expected products.
-
-    The later products compute the others again: together no more than one product does. Otherwise a
-    preconditioner with features in this memory is expected to save more.
-    """
-    return (products - 1.0) * (1.0 - share) <= 1.0
-
-
 def expected_products(ratio: float, error: float = USUAL_ERROR) -> float:
     """Return a guess of the number of products of CG for ``k(x, x) / lam`` equal to ``ratio``.
 
@@ -119,8 +109,8 @@ class KernelMatrix(Protocol):
     def streamed_cost(self, columns: int, *, exact: bool = False) -> float:
         """Return the cost of a product that computes the entries; ``exact`` means in float64."""
 
-    def product_cost(self, columns: int) -> float:
-        """Return the cost of each product after the first."""
+    def product_cost(self, columns: int, feature_bytes: int = 0) -> float:
+        """Return the cost of each product after the first, in memory that features take a part of."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +141,7 @@ class MatrixSize:
         """Return the cost of a product; ``exact`` means in float64."""
         return float(self.size) ** 2 * (2.0 if exact else 1.0) * (self.entry_cost + 2 * columns)
 
-    def product_cost(self, columns: int) -> float:
+    def product_cost(self, columns: int, feature_bytes: int = 0) -> float:
         """Return the cost of each product after the first, which equals that of the first."""
+        del feature_bytes
         return self.streamed_cost(columns)

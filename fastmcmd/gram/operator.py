@@ -27,7 +27,6 @@ from fastmcmd.gram.cost import (
     READ_COST,
     cached_pays,
     entry_cost,
-    part_pays,
     prepared_bytes,
 )  # fmt: skip
 from fastmcmd.gram.precision import EXACT, FLOAT32, tile_dtype
@@ -52,6 +51,7 @@ from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["GramOperator"]
 
+_LEAST_SHARE = 0.1  # of the tiles: less saves too little time for the memory
 _BLOCK_BYTES = 32_000_000  # bytes of rows converted at once if all of them do not fit
 
 
@@ -93,6 +93,7 @@ class GramOperator:
         self.has_cached = self.has_quantized = self.has_part = self.has_filed = False
         self.quantized = False
         self.feature_bytes = 0  # of a preconditioner, beside rows and tiles
+        self._most_bytes = 0  # held before features took the place of tiles
         self._points: Points | None = None
         self._exact_points: Points | None = None
         self._packed: PackedGram | None = None
@@ -186,24 +187,39 @@ class GramOperator:
     @property
     def row_blocks(self) -> int:
         """Number of row blocks whose tiles are stored: all, the first, or none."""
+        return self._blocks_beside(self.feature_bytes)
+
+    def _blocks_beside(self, feature_bytes: int) -> int:
+        """Return the row blocks whose tiles fit beside prepared rows and features."""
         device, quantized = self.backend.on_device, self.quantized
         pays = cached_pays(self.entry_cost, self._products, device, quantized=quantized)
         if not (pays and self.holds_rows):
             return 0
-        rows, blocks = self.row_bytes(self.dtype), -(-self.size // self._tile_rows)
-        if self.backend.keeps(self._bytes_of(blocks), rows, self.budget):
+        before, blocks = self.row_bytes(self.dtype) + feature_bytes, self._all_row_blocks
+        if self.backend.keeps(self._bytes_of(blocks), before, self.budget):
             return blocks
-        if not self.backend.packs_parts:
-            return 0
-        tiles = max(0, self.budget - rows) // self._bytes_of(1)
+        tiles = max(0, self.budget - before) // self._bytes_of(1)
         part = (math.isqrt(8 * tiles + 1) - 1) // 2
-        return part if part_pays(part * (part + 1) / (blocks * (blocks + 1)), self._products) else 0
+        return part if self.backend.packs_parts and self._share(part) >= _LEAST_SHARE else 0
 
     @property
-    def tile_share(self) -> float:
-        """Share of the tiles that are stored."""
-        blocks = -(-self.size // self._tile_rows)
-        return self.row_blocks * (self.row_blocks + 1) / (blocks * (blocks + 1))
+    def _all_row_blocks(self) -> int:
+        """Number of row blocks of the matrix."""
+        return -(-self.size // self._tile_rows)
+
+    def _share(self, row_blocks: int) -> float:
+        """Return the share of the tiles that row blocks hold."""
+        blocks = self._all_row_blocks
+        return row_blocks * (row_blocks + 1) / (blocks * (blocks + 1))
+
+    def reserve(self, feature_bytes: int) -> None:
+        """Reserve memory for features of a preconditioner; a part of the tiles is freed if it is needed."""
+        if self._packed is not None:
+            self._most_bytes = max(self._most_bytes, self.peak_bytes)
+        before = self.row_blocks
+        self.feature_bytes = max(self.feature_bytes, feature_bytes)
+        if self.row_blocks < before:
+            self.drop_tiles()
 
     @cached_property
     def packed_bytes(self) -> int:
@@ -253,7 +269,7 @@ class GramOperator:
         """Whether the prepared rows fit; if not, every product reads and prepares them again."""
         if self._stay(self.x):
             return True
-        need = self.row_bytes(self.dtype)
+        need = self.row_bytes(self.dtype) + self.feature_bytes
         if isinstance(self.x, Rows):
             need += self.x.nbytes  # while they are prepared
         return need <= self.budget
@@ -297,7 +313,7 @@ class GramOperator:
             self._exact_points = None
         # Fewer if it represents more rows.
         blocks = -(-self.row_blocks * len(self) // self.size)
-        self.has_part = self.tile_share < 1.0
+        self.has_part = self.row_blocks < self._all_row_blocks
         parts = self.kernel, self.points(), v
         if not self.quantized:
             self.has_cached = True
@@ -343,17 +359,23 @@ class GramOperator:
         """Most bytes of prepared rows, packed tiles and features that this operator held."""
         if self.has_filed:  # block columns of the factor use the whole budget
             return self.budget
-        rows = self.row_bytes(self.dtype) + self.feature_bytes
+        now = self.row_bytes(self.dtype) + self.feature_bytes
         if self.has_cached and not self.has_part:
-            return rows + self.packed_bytes
-        return rows + (self.tile_bytes if self.has_cached or self.has_quantized else 0)
+            now += self.packed_bytes
+        elif self.has_cached or self.has_quantized:
+            now += self.tile_bytes
+        return max(now, self._most_bytes)
 
     @property
     def spare_bytes(self) -> int:
-        """Bytes of the budget that prepared rows and packed tiles leave; 0 on a device."""
+        """Bytes of the budget for features of a preconditioner; 0 on a device.
+
+        All tiles are stored before features, and a part of them after.
+        """
         if self.backend.on_device or not self.holds_rows:
             return 0
-        return self.budget - self.row_bytes(self.dtype) - self.tile_bytes
+        has_all = self.row_blocks == self._all_row_blocks
+        return self.budget - self.row_bytes(self.dtype) - (self.tile_bytes if has_all else 0)
 
     @property
     def _stored_bytes(self) -> int:
@@ -446,7 +468,7 @@ class GramOperator:
         entry = QUANTIZED_READ_COST if self.quantized else READ_COST
         return float(self.size) ** 2 * self.dtype.itemsize / 4 * (entry + 2 * columns)
 
-    def product_cost(self, columns: int) -> float:
-        """Return the cost of each product after the first."""
-        share = self.tile_share
+    def product_cost(self, columns: int, feature_bytes: int = 0) -> float:
+        """Return the cost of each product after the first; features take so many bytes."""
+        share = self._share(self._blocks_beside(max(feature_bytes, self.feature_bytes)))
         return share * self.cached_cost(columns) + (1.0 - share) * self.streamed_cost(columns)

@@ -51,14 +51,17 @@ def factor_cost(n: int, columns: int) -> float:
     return EXACT_COST * (factor_work(n) + 2 * n * n * columns)
 
 
-def cg_cost(size: ProblemSize, products: float | None = None) -> Cost:
-    """Return the cost of block CG; ``products`` defaults to the number that CG is expected to need."""
+def cg_cost(size: ProblemSize, products: float | None = None, feature_bytes: int = 0) -> Cost:
+    """Return the cost of block CG; ``products`` defaults to the number that CG is expected to need.
+
+    Features of a preconditioner take ``feature_bytes`` of the memory for tiles.
+    """
     if products is None:
         products = expected_products(size.condition, size.error)
     steps = sum(step_cost(size.matrix.size, columns) for columns in size.columns)
     return Cost(
         setup=size.matrix.streamed_cost(size.total_columns),
-        per_product=size.matrix.product_cost(size.total_columns) + steps,
+        per_product=size.matrix.product_cost(size.total_columns, feature_bytes) + steps,
         products=products,
     )
 
@@ -81,7 +84,8 @@ def preconditioned_cost(
         building = EXACT_COST * size.diagonals * (2 * entry + 2 * pairs)
         # Two products with n x p entries of K in float64.
         applied = 2 * EXACT_COST * (2 * entry + 2 * columns)
-    product = cg_cost(size, products).per_product + applied * n * landmarks
+    feature_bytes = size.feature_bytes(landmarks) if holds_features else 0
+    product = cg_cost(size, products, feature_bytes).per_product + applied * n * landmarks
     product += _APPLIED * len(size.columns)
     return Cost(searched + building * n * landmarks, product, products)
 

@@ -167,7 +167,7 @@ class _Precisions:
                 operator.drop_cache()
                 # A preconditioner that the next attempt begins with keeps its features.
                 feature_bytes = 0 if preconditioners is None else operator.feature_bytes
-                operator = problem.operator(precision, search_budget(problem) + feature_bytes)
+                operator = problem.operator(precision, search_budget(problem))
                 operator.passes, operator.feature_bytes = self._passes, feature_bytes
             self._operator = operator
             attempt = Attempt(

@@ -57,7 +57,7 @@ class ProblemSize:
     error : float
         Largest error that the certificate may leave in the answer.
     spare : int
-        Bytes of the budget beside prepared rows and tiles, for features of a preconditioner.
+        Bytes of the budget for features of a preconditioner (`GramOperator.spare_bytes`).
     """
 
     matrix: KernelMatrix
@@ -72,13 +72,17 @@ class ProblemSize:
         """Number of right-hand sides of all systems together."""
         return sum(self.columns)
 
+    def feature_bytes(self, landmarks: int) -> int:
+        """Return the bytes of features of all rows in float32."""
+        return FLOAT32.itemsize * self.matrix.size * landmarks
+
     def fits_features(self, landmarks: int) -> bool:
         """Tell whether a preconditioner can store features of all rows in float32.
 
         The rounding of ``M^-1`` is relative to its largest eigenvalue, and the smallest is as much
         less as K has condition.
         """
-        fit = FLOAT32.itemsize * self.matrix.size * landmarks <= self.spare
+        fit = self.feature_bytes(landmarks) <= self.spare
         return fit and self.condition <= _MOST_CONDITION
 
 

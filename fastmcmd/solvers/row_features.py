@@ -61,15 +61,13 @@ class StoredFeatures:
 
     def __init__(self, operator: GramOperator, features: KernelFeatures) -> None:
         self.rank = features.rank
+        operator.reserve(FLOAT32.itemsize * features.rank * operator.size)
         self._blocks: list[tuple[slice, Array]] = []
         step = max(256, _BLOCK_BYTES // (4 * (features.rank + 2 * operator.dim)))
         for rows, x in as_blocks(operator.x, step):
             values = features.of_rows(x, FLOAT32, keep=True, sizes=False)[0].values
             assert values is not None
             self._blocks.append((rows, values))
-        size = sum(values.nbytes for _, values in self._blocks)
-        size = size * operator.size // len(operator)  # of all rows, in a plan
-        operator.feature_bytes = max(operator.feature_bytes, size)
 
     def gram(self, weight: Array) -> Array:
         """Return ``F' diag(weight) F`` (p, p)."""

@@ -16,7 +16,6 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import QuantizedGram
 from fastmcmd.gram import EXACT, GramOperator
-from fastmcmd.gram.cost import part_pays
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.gram.quantized import row_errors
 from fastmcmd.solvers.base import Goal, System
@@ -26,9 +25,9 @@ KERNELS = [fm.RBF(0.3), fm.RBF(0.7) + fm.Laplacian(2.0), fm.Polynomial(degree=3,
 
 @pytest.fixture
 def tiles_pay(monkeypatch):
-    """Store the tiles of small problems, too, and any part of them."""
+    """Store the tiles of small problems, too."""
     monkeypatch.setattr("fastmcmd.gram.operator.cached_pays", lambda *_, **__: True)
-    monkeypatch.setattr("fastmcmd.gram.operator.part_pays", lambda *_: True)
+    monkeypatch.setattr("fastmcmd.gram.operator._LEAST_SHARE", 0.0)
 
 
 def inputs(rng, n, d=3, rare=0):
@@ -148,7 +147,7 @@ def test_other_backends_store_all_or_none(rng, name, tiles_pay):
     with pytest.raises(NotImplementedError, match="all tiles or none"):
         operator.backend.pack_part_matmul(kernel, operator.points(), np.ones((1200, 1)), 1)
     blocks = operator.row_blocks
-    assert (blocks, operator.tile_share) == (5, 1.0)
+    assert blocks == 5
     operator.budget = budget_for(operator, blocks) - 1
     assert (operator.row_blocks, operator.tile_bytes, operator.caches) == (0, 0, False)
 
@@ -161,7 +160,9 @@ def test_as_many_row_blocks_as_fit(rng, quantized, tiles_pay):
     for count in range(1, blocks + 1):
         operator.budget = budget_for(operator, count)
         assert operator.row_blocks == count
-        assert operator.spare_bytes == 0
+        # Features may take the place of a part.
+        tile_bytes = operator.tile_bytes if count == blocks else 0
+        assert operator.spare_bytes + operator.row_bytes(FLOAT32) + tile_bytes == operator.budget
         operator.budget -= 1
         assert operator.row_blocks == count - 1
         assert operator.row_bytes(FLOAT32) + operator.tile_bytes <= operator.budget
@@ -169,11 +170,43 @@ def test_as_many_row_blocks_as_fit(rng, quantized, tiles_pay):
     assert (small.row_blocks, small.holds_rows) == (0, False)
 
 
-@pytest.mark.parametrize("products", [2.0, 4.0, 20.0])
-def test_a_part_pays_if_the_others_cost_no_more_than_a_product(products):
-    least = 1 - 1 / (products - 1)
-    assert part_pays(least + 1e-9, products)
-    assert not part_pays(least - 1e-9, products)
+def test_a_tenth_of_the_tiles_is_the_least(rng, monkeypatch):
+    monkeypatch.setattr("fastmcmd.gram.operator.cached_pays", lambda *_, **__: True)
+    operator = operator_of(KERNELS[0], inputs(rng, 2300), 10**9)  # 9 row blocks of 45 tiles
+    operator.budget = budget_for(operator, 3)
+    assert operator.row_blocks == 3
+    operator.budget = budget_for(operator, 2)
+    assert (operator.row_blocks, operator.product_cost(3)) == (0, operator.streamed_cost(3))
+
+
+def test_features_take_the_place_of_a_part_of_the_tiles(rng, tiles_pay):
+    operator = operator_of(KERNELS[0], inputs(rng, 2300), 10**9)
+    operator.entry_cost = 500.0
+    operator.budget = budget_for(operator, 6)
+    assert operator.spare_bytes == operator.budget - operator.row_bytes(FLOAT32)
+    feature_bytes = operator._bytes_of(6) - operator._bytes_of(4) - 1
+    expected = operator.product_cost(3, feature_bytes)
+    assert operator.product_cost(3) < expected < operator.streamed_cost(3)
+    v = rng.normal(size=(2300, 3))
+    first, before = operator.matmul(v), operator.peak_bytes
+    assert before == operator.budget
+    operator.reserve(feature_bytes)
+    assert operator._packed is None
+    assert (operator.row_blocks, operator.product_cost(3)) == (4, expected)
+    np.testing.assert_array_equal(operator.matmul(v), first)
+    assert operator.peak_bytes == before
+    operator.reserve(feature_bytes // 2)  # it holds as many tiles
+    assert operator._packed is not None
+
+
+def test_all_tiles_stay_beside_features(rng, tiles_pay):
+    operator = operator_of(KERNELS[0], inputs(rng, 1200), 10**9)
+    operator.budget = budget_for(operator, 5) + 1000
+    assert operator.spare_bytes == 1000
+    operator.matmul(np.ones((1200, 1)))
+    operator.reserve(1000)
+    assert operator._packed is not None
+    assert operator.peak_bytes == operator.budget
 
 
 def test_later_products_cost_less_the_more_is_stored(rng, tiles_pay):
@@ -264,10 +297,11 @@ def test_certificates_hold(seed, kernel, lam, error, rare, certificate, row_bloc
     y = np.sin(x[:, :1] * np.arange(1, 6)) + 0.3 * rng.normal(size=(n, 5))
     system = System(y / np.sqrt(5), np.full(n, n * lam))
     operator = operator_of(kernel, x, 10**9, quantized=quantized)
-    operator.entry_cost, operator._products = 1e3, 1.0 + 1e-9  # any part pays
+    operator.entry_cost = 1e3
     operator.budget = budget_for(operator, row_blocks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fastmcmd.gram.operator.cached_pays", lambda *_, **__: True)
+        patch.setattr("fastmcmd.gram.operator._LEAST_SHARE", 0.0)
         assert operator.row_blocks == row_blocks
         scale = float(np.sqrt(operator.diagonal.max()))
         outcome = solve_cg(

@@ -273,9 +273,9 @@ def test_bytes_of_tiles(rng, few_rows):
     assert operator.cache == "quantized"
     assert operator.peak_bytes == operator.row_bytes(FLOAT32) + operator.tile_bytes
     operator.budget = operator.row_bytes(FLOAT32) + full - 1  # half of it holds them
-    assert operator.caches
+    assert operator.row_blocks == 4
     operator.quantized = False
-    assert not operator.caches
+    assert operator.row_blocks == 3
 
 
 def system_of(rng, x, lam):

@@ -460,4 +460,8 @@ def test_features_count_in_the_memory_of_the_second_attempt(rng, monkeypatch, sm
     first = next(one for one in operators if one.feature_bytes and one.dtype == np.dtype("f4"))
     last = next(one for one in operators if one.passes and one.dtype == np.dtype("f8"))
     assert last.feature_bytes == first.feature_bytes
-    assert last.budget <= first.budget - first.feature_bytes
+    last.entry_cost = 1e3  # tiles pay
+    last.budget = last.row_bytes(last.dtype) + last.packed_bytes + last.feature_bytes
+    assert last.tile_bytes == last.packed_bytes
+    last.budget -= 1
+    assert last.tile_bytes < last.packed_bytes
