@@ -45,7 +45,9 @@ Index = NDArray[np.intp]
 
 CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
 _FEW = 20_000
-_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
+# Rows and ranks of the first trial: of many rows, of fewer than so many, and on a line.
+_GLANCE, _GLANCE_AT_FEW, _GLANCE_ON_LINE = (2000, (48, 96)), (500, (24, 48)), (300, (12, 20))
+_FEW_GLANCED = 4000
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 _PARTS = 8  # parts of these rows, whose residuals are compared
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
@@ -62,16 +64,20 @@ def trace_may_suffice(
     x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
 ) -> bool:
     """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs."""
-    rng = generator(len(x), Purpose.PROBE)
-    x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
+    rng, is_line = generator(len(x), Purpose.PROBE), x.shape[1] == 1
+    of_rows = _GLANCE_AT_FEW if len(x) < _FEW_GLANCED else _GLANCE
+    count, ranks = _GLANCE_ON_LINE if is_line else of_rows
+    x = x[np.sort(rng.choice(len(x), min(len(x), count), replace=False))]
     # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
-    search = _search(x, backend, kernel, 2 * _GLANCED[-1], rng)
+    search = _search(x, backend, kernel, 2 * ranks[-1], rng)
     looks = []
-    for rank in _GLANCED:
+    for rank in ranks:
         search.grow(rank)
         error = _trace_error(search, lam, scale) / goal
-        if error <= 1.0 or search.exhausted:
-            return error <= 1.0
+        if error <= 1.0:
+            return True
+        if search.exhausted:
+            return is_line  # so few landmarks are soon searched, and measured residuals may suffice
         looks.append((search.rank, error))
     return not cannot_converge(looks[0], looks[1], most, "rigorous")
 

@@ -16,7 +16,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Stages
-from fastmcmd.estimate.landmark_choice import LandmarkChoice, trace_may_suffice
+from fastmcmd.estimate.landmark_choice import LandmarkChoice
 from fastmcmd.estimate.lowrank import LowRankPart
 from fastmcmd.estimate.lowrank_pass import Pass, Passes
 from fastmcmd.estimate.part_problem import PartProblem
@@ -72,13 +72,6 @@ class LowRank:
         if setting.most != self.landmarks:
             setting = replace(setting, most=self.landmarks)
             problem = replace(problem, setting=setting)
-        # On a line a glance would take as long as the search itself.
-        hasty = setting.give_up and not setting.patient and problem.stream.x.shape[1] > 1
-        if hasty and not trace_may_suffice(
-            problem.stream.x, problem.backend, problem.kernel, problem.lam, setting.goal, setting.scale,
-            setting.most,
-        ):  # fmt: skip
-            return [None] * problem.models
         choice = LandmarkChoice(problem, progress)
         has_own_landmarks = isinstance(setting.landmarks, np.ndarray)
         first = choice.of_caller() if has_own_landmarks else choice.choose()

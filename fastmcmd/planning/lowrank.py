@@ -12,7 +12,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
-from fastmcmd.estimate.landmark_choice import CANDIDATES, CandidateProblem, trace_may_suffice
+from fastmcmd.estimate.landmark_choice import CANDIDATES, CandidateProblem
 from fastmcmd.estimate.landmark_count import (
     KINDS,
     LEAST_RANK,
@@ -21,7 +21,7 @@ from fastmcmd.estimate.landmark_count import (
     ranks_to_try,
 )
 from fastmcmd.estimate.lowrank import Term
-from fastmcmd.estimate.lowrank_choice import low_rank_setting
+from fastmcmd.estimate.lowrank_choice import low_rank_setting, ruled_out
 from fastmcmd.estimate.lowrank_fit import Certification
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.lowrank_pass import Passes
@@ -119,10 +119,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     if setting is None:
         return None
     start = time.perf_counter()
-    hasty = setting.give_up and not setting.patient and rows.dim > 1
-    if hasty and not trace_may_suffice(
-        rows.x, backend, kernel, lam, setting.goal, setting.scale, setting.most
-    ):
+    if ruled_out(rows.x, task, lam, setting):
         seconds = time.perf_counter() - start
         return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
     look = _Look(rows, backend, kernel, setting, lam)

@@ -52,6 +52,7 @@ Run = TypeVar("Run", bound=CertifiedCG)
 _SEARCH = 8  # the search for landmarks gets 1 / 8 of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
 _LEAST_PRODUCTS = 20  # products that CG may make before another solver takes over
+_PATIENCE = 1.4  # cost that they may reach, relative to that solver: a preconditioner may still make them few
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class PreconditionedCG:
         problem, progress, state
             As for every `Solver`.
         alternative : Cost, optional
-            Cost of the solver that takes over if CG does not converge: the products may cost as much.
+            Cost of the solver that takes over if CG does not converge: the products may cost little more.
         operator : GramOperator, optional
             The result of `operator` for this problem.
         landmarks : Landmarks, optional
@@ -183,11 +184,11 @@ class _Precisions:
                 break
 
     def _most_products(self, operator: GramOperator) -> int:
-        """Return the limit of products: together they cost at most as much as the alternative."""
+        """Return the limit of products: together they cost little more than the alternative."""
         if self._alternative is None:
             return MOST_PRODUCTS
         per_product = self._solver.estimate(self._problem.size(operator)).per_product
-        affordable = int(self._alternative.total / per_product)
+        affordable = int(_PATIENCE * self._alternative.total / per_product)
         return min(MOST_PRODUCTS, max(_LEAST_PRODUCTS, affordable))
 
     def _take(self, attempt: Attempt, operator: GramOperator) -> None:
