@@ -321,6 +321,9 @@ class LandmarkChoice:
         counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
         for rank in ranks_to_try(0, most, counts):
             candidates = self._grown(candidates, rank, most)
+            if not self._looked_at and self._looks_through(candidates.search.rank):
+                # Before a decision for so few landmarks: a pass that finds isolated rows takes far longer.
+                candidates = self._with_isolated(candidates, most)
             search = candidates.search
             last = search.exhausted or rank == most
             for kind in KINDS["auto"]:

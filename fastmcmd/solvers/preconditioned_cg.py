@@ -10,6 +10,7 @@ steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -52,6 +53,7 @@ Run = TypeVar("Run", bound=CertifiedCG)
 _SEARCH = 8  # the search for landmarks gets 1 / 8 of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
 _LEAST_PRODUCTS = 20  # products that CG may make before another solver takes over
+_MOST_ON_PART = 32  # products on a part of the rows: a preconditioner that pays is found with any number above
 _PATIENCE = 1.4  # cost that they may reach, relative to that solver: a preconditioner may still make them few
 
 
@@ -323,9 +325,9 @@ class Attempt:
             self._landmarks = None
             part_rows = 0 if plain.interrupted else plain.policy.part_rows()
             if part_rows:
-                on_part = _PartRun(plain.policy.on_part(part_rows))
+                on_part = _PartRun(plain.policy.on_part(part_rows), self._goal.residual)
                 yield on_part
-                cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.count))
+                cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.expected))
                 del on_part
             if not plain.interrupted:
                 self.preconditioners = preconditioners_of(
@@ -376,6 +378,8 @@ class Attempt:
 
     def switches(self, run: CertifiedCG | _PartRun) -> bool:
         """Decide on the residual norms of a plain run; tell whether it ends for a preconditioned one."""
+        if isinstance(run, _PartRun):
+            return run.ends
         if not isinstance(run, _PlainRun) or run.decided == len(run.history):
             return False
         landmarks = run.policy.cheapest(run.policy.decide(list(run.history)))
@@ -456,25 +460,40 @@ class _PreconditionedState:
 
 
 class _PartRun:
-    """Plain CG on a part of the rows, which counts its products.
+    """Plain CG on a part of the rows, which shows how many products all rows would need.
 
-    Attributes
-    ----------
-    count : int
-        Number of products.
+    It ends after some products: the decay of the residual then tells the number.
     """
 
-    def __init__(self, run: BlockCGRun) -> None:
-        self._run, self.count = run, 0
+    def __init__(self, run: BlockCGRun, target: float) -> None:
+        self._run, self._target = run, target
+        self._count, self._norms = 0, list[float]()
 
     def products(self) -> Iterator[float | None]:
         """Return the products, as `CertifiedCG.products` does."""
         return self._run.products()
 
     def after_product(self, norm: float | None) -> None:
-        """Count a product."""
-        del norm
-        self.count += 1
+        """Record the residual norm after a product."""
+        self._count += 1
+        if norm is not None:
+            self._norms.append(norm)
+
+    @property
+    def ends(self) -> bool:
+        """Whether enough products are made."""
+        return len(self._norms) >= _MOST_ON_PART
+
+    @property
+    def expected(self) -> int:
+        """Number of products down to the target."""
+        if not self.ends:
+            return self._count
+        first, last = self._norms[0], self._norms[-1]
+        if not 0.0 < last < first < math.inf:
+            return MOST_PRODUCTS
+        decays = math.log(first / self._target) / math.log(first / last)
+        return min(MOST_PRODUCTS, max(self._count, math.ceil(self._count * decays)))
 
     def saved_at_interrupt(self) -> AbstractContextManager[None]:
         """Return a context that saves nothing."""
