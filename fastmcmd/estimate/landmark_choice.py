@@ -182,9 +182,9 @@ class CandidateProblem:
         return errors + self._own_terms(norms)
 
     def rounding_errors(self) -> Array:
-        """Return the error of each model, relative to the goal, that rounding alone leaves the trace certificate.
+        """Return the error of each model, relative to the goal, that rounding alone leaves.
 
-        It is estimated from some candidates.
+        It is that of the trace certificate, estimated from some candidates.
         """
         problem, search = self.problem, self.search
         features, kernel = search.kernel_features(), problem.kernel

@@ -166,7 +166,9 @@ def low_rank_groups(
     setting = low_rank_setting(n, dim, candidates, points, task, lam, last_resort=last_resort)
     if setting is None or all(better_dense((nature, model), task) for model in models):
         return [(models, None)]
-    apart = [side for side in models[:1] if not nature.same_rows(side)]  # several have nature's inputs
+    apart = [
+        side for side in models[:1] if not nature.same_rows(side)
+    ]  # several have nature's inputs
     if any(ruled_out(side.x, task, lam, setting) for side in (nature, *apart)):
         return [(models, None)]
     if task.grid is not nature.x:

@@ -29,8 +29,8 @@ CANDIDATES = 3000  # rows that landmarks of a preconditioner are drawn from
 # Cost of substitution and of the normal equations for each pair of landmarks, relative to a matrix product:
 # both run at 0.8 to 0.9 of its rate. A pass counts as half of the two that an estimate adds up.
 PAIR_COST = 1.2
-# Cost of an operation of a factorisation of n rows, whose large products run faster than those of CG: at most
-# 1, and the first number + the second / n (measured: 1,000 to 6,000 rows).
+# Cost of an operation of a factorisation of n rows, whose large products run faster than those of CG: the
+# first number + the second / n, at most 1 (measured: 1,000 to 6,000 rows).
 _FACTOR, _FACTOR_ROWS = 0.65, 300.0
 _OVERHEAD = 2e7  # operations that take as long as Python's overhead of one iteration
 LEAST_CG = (

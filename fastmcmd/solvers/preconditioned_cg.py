@@ -52,9 +52,10 @@ Run = TypeVar("Run", bound=CertifiedCG)
 
 _SEARCH = 8  # the search for landmarks gets 1 / 8 of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
-_LEAST_PRODUCTS = 20  # products that CG may make before another solver takes over
-_MOST_ON_PART = 32  # products on a part of the rows: a preconditioner that pays is found with any number above
-_PATIENCE = 1.4  # cost that they may reach, relative to that solver: a preconditioner may still make them few
+# Products that CG may make before another solver takes over, and what they may cost relative to that one: a
+# preconditioner may still make them few.
+_LEAST_PRODUCTS, _PATIENCE = 20, 1.4
+_MOST_ON_PART = 32  # products on a part of the rows; with more, a preconditioner pays anyway
 
 
 @dataclass(frozen=True)
