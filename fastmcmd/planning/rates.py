@@ -17,8 +17,8 @@ from fastmcmd.planning.subsample import Subsample
 
 __all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
 
-# Operations of the product that is measured. It runs at 0.9 of the speed of a large product. A tenth of them
-# would run at half of it: starting a thread may take a millisecond.
+# Operations of the product that is measured. It runs at 0.9 of the speed of a large product. Of a tenth of
+# them that would be half: starting a thread may take a millisecond.
 _WORK = 1e9
 _LEAST_ROWS, _MOST_ROWS = 1000, 8000
 DEVICE_ROWS = (
