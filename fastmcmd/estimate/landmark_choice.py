@@ -48,9 +48,9 @@ Index = NDArray[np.intp]
 
 CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
 _FEW = 20_000
-# Rows and ranks of the first trial: of many rows, of fewer than so many, and on a line.
-_GLANCE, _GLANCE_AT_FEW, _GLANCE_ON_LINE = (2000, (48, 96)), (500, (24, 48)), (300, (12, 20))
-_FEW_GLANCED = 4000
+# Rows and ranks of the first trial, by the number of all rows and of columns.
+_GLANCE, _GLANCE_AT_FEW, _FEW_GLANCED = (2000, (48, 96)), (500, (24, 48)), 4000
+_ON_LINE, _ON_LINE_AT_FEW, _FEW_ON_LINE = (500, (48, 96)), (300, (12, 20)), 2000
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 _PARTS = 8  # parts of these rows, whose residuals are compared
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
@@ -69,9 +69,16 @@ def trace_may_suffice(
     x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
 ) -> bool:
     """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs."""
-    rng, is_line = generator(len(x), Purpose.PROBE), x.shape[1] == 1
-    of_rows = _GLANCE_AT_FEW if len(x) < _FEW_GLANCED else _GLANCE
-    count, ranks = _GLANCE_ON_LINE if is_line else of_rows
+    n, is_line = len(x), x.shape[1] == 1
+    if is_line and n < _FEW_ON_LINE:
+        count, ranks = _ON_LINE_AT_FEW
+    elif n < _FEW_GLANCED:
+        count, ranks = _GLANCE_AT_FEW
+    else:
+        count, ranks = _ON_LINE if is_line else _GLANCE
+    if is_line and _FEW_ON_LINE <= n < _FEW_GLANCED:
+        most *= 2  # the error falls ever faster, and a search costs little
+    rng = generator(n, Purpose.PROBE)
     x = x[np.sort(rng.choice(len(x), min(len(x), count), replace=False))]
     # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
     search = _search(x, backend, kernel, 2 * ranks[-1], rng)

@@ -37,7 +37,7 @@ _LEAST_ROWS, _LEAST_WORK = 4000, 1.2e10
 # The same for one column, where a few dozen landmarks are enough, and for two, where a hundred are.
 _OF_COLUMNS = {1: (1000, 1.2e9), 2: (2000, 3e9)}
 # Rows for each landmark at least, in few columns: a search for more takes as long as CG or a factorisation.
-_ROWS_OF_LANDMARK, _LEAST_ROWS_OF_LANDMARK = {1: 20, 2: 12}, 4
+_ROWS_OF_LANDMARK, _LEAST_ROWS_OF_LANDMARK = {1: 12, 2: 12}, 4
 _HARD = 4.0  # cost of CG, relative to an easy problem, from which more landmarks of few columns pay
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
 # Operations of CG on a device in the time of one of the search, which runs on the host: on an H200, CG of
