@@ -51,6 +51,7 @@ _FEW = 20_000
 # Rows and ranks of the first trial, by the number of all rows and of columns.
 _GLANCE, _GLANCE_AT_FEW, _FEW_GLANCED = (2000, (48, 96)), (500, (24, 48)), 4000
 _ON_LINE, _ON_LINE_AT_FEW, _FEW_ON_LINE = (500, (48, 96)), (300, (12, 20)), 2000
+_RESOLVED = 1e-4  # share of k(x, x) that landmarks leave on a line where few more are enough
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 _PARTS = 8  # parts of these rows, whose residuals are compared
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
@@ -86,7 +87,8 @@ def trace_may_suffice(
     for rank in ranks:
         search.grow(rank)
         error = _trace_error(search, lam, scale) / goal
-        if error <= 1.0:
+        resolved = _RESOLVED if is_line else 0.0
+        if error <= 1.0 or search.residual_diagonal.mean() <= resolved * search.diagonal.mean():
             return True
         if search.exhausted:
             return is_line  # so few landmarks are soon searched, and measured residuals may suffice

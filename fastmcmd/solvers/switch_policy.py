@@ -322,7 +322,9 @@ class SwitchPolicy:
         return min(
             (
                 (
-                    self._expected(rank, now[1] * (rank / now[0]) ** slope, allowance, stores=stores),
+                    self._expected(
+                        rank, now[1] * (rank / now[0]) ** slope, allowance, stores=stores
+                    ),
                     number,
                 )
                 for number, rank in enumerate(RANKS, 1)

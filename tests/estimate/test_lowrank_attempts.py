@@ -110,17 +110,17 @@ def test_a_pass_knows_what_features_miss_of_predictions(pivots, weighted):
         stream.account(block)
     residual, _, floor = stream._expectations[0].coverage(prediction)
     w = np.ones(n) if weights is None else weights
-    missed = math.sqrt(float((w * uncovered(residual, floor)).sum()) / w.sum() / lam)
-    assert (missed > 1e-3) == (pivots == 4)
-    assert len(list(stream.coverage(missed * 1.1 + 1e-12))) == 0
-    if missed:
-        ((_, _, again, again_floor),) = stream.coverage(missed * 0.9)
+    left_out = math.sqrt(float((w * uncovered(residual, floor)).sum()) / w.sum() / lam)
+    assert (left_out > 1e-3) == (pivots == 4)
+    assert len(list(stream.coverage(left_out * 1.1 + 1e-12))) == 0
+    if left_out:
+        ((_, _, again, again_floor),) = stream.coverage(left_out * 0.9)
         np.testing.assert_array_equal(again, residual)
         assert again_floor == floor
     restored = RowStream([sample], features, False)
     restored.begin()
     restored.restore(stream.state())
-    assert len(list(restored.coverage(missed * 0.9))) == (missed > 0)
+    assert len(list(restored.coverage(left_out * 0.9))) == (left_out > 0)
 
 
 def test_isolated_rows_are_looked_for_before_few_landmarks_are_decided_on():
