@@ -51,6 +51,7 @@ _STEP, _TRIALS = 1.35, 1.7
 # Usual ratio of the landmarks with and without those that rows far from all others need.
 _GROWTH = 1.5
 _MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
+_LOOKED_THROUGH = 24  # landmarks with which a fit looks through all rows
 _ROUNDED_ROWS = 1000  # rows of a pass that shows the rounding
 
 
@@ -130,7 +131,13 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     # with the number of candidates, and with the square of the number of landmarks.
     more = look.searching * _TRIALS * min(rows.n, CANDIDATES) / len(rows)
     further = max(1.0, landmarks.landmarks / look.rank) ** 2
-    return replace(landmarks, seconds=more * further)
+    seconds = more * further + look.choosing
+    if rows.n > _MANY and landmarks.landmarks >= _LOOKED_THROUGH:
+        # All rows are looked through for isolated ones, later a quarter of them with four times as many.
+        looks = 1 + int(math.log(landmarks.landmarks / _LOOKED_THROUGH, 4))
+        a_look = rows.n * landmarks.a_row[1] * _LOOKED_THROUGH / landmarks.landmarks
+        seconds += looks * a_look
+    return replace(landmarks, seconds=seconds)
 
 
 class _Look:
@@ -140,7 +147,10 @@ class _Look:
         self, rows: Subsample, backend: Backend, kernel: Kernel, setting: LowRankSetting, lam: float
     ) -> None:
         self._rows, self._setting, self._lam = rows, setting, lam
+        start, outputs = time.perf_counter(), 3 * len(rows)
         self._outputs = rows.features()[0]
+        # Seconds in which the fit chooses features of outputs.
+        self.choosing = (time.perf_counter() - start) * 2 * min(rows.n, POOL) / outputs
         streams = [RowStream(list(rows.samples(lam)), self._outputs, True)]
         stream = _Stream(streams, rows.n)
         terms = [Term(slice(0, stream.columns), lam, 1.0)]
