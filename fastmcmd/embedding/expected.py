@@ -117,10 +117,14 @@ class Expectation:
         elif not self._exact:
             self.rigorous = False
 
+    @property
+    def floor(self) -> float:
+        """Part of every row's ``residual`` that is rounding alone."""
+        return float(np.sqrt(self._features.noise * self._largest + self.noise))
+
     def of(self, prediction: Predictive) -> Expected:
         """Return the expected features of all predictions, or of some of them."""
-        features = self._features
-        floor = float(np.sqrt(features.noise * self._largest + self.noise))
+        features, floor = self._features, self.floor
         if self._closed:
             expectations = closed_form(prediction, features.kernel, features.pivots)
             assert expectations is not None

@@ -22,7 +22,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 
-__all__ = ["Pool", "Predicted", "rows_to_add"]
+__all__ = ["Pool", "Predicted", "rows_to_add", "uncovered"]
 
 
 _ROWS = 200  # rows that add outputs in a round
@@ -109,6 +109,11 @@ class Pool:
         return features, values, p, missing, where
 
 
+def uncovered(residual: Array, floor: float) -> Array:
+    """Return the squared residuals (n,) of rows, 0 where they are little more than rounding, ``floor``."""
+    return np.where(residual > _FLOORS * floor, residual**2, 0.0)
+
+
 def rows_to_add(
     side: Predicted,
     residual: Array,
@@ -134,7 +139,7 @@ def rows_to_add(
     seed : int
         Seed of the random choice.
     """
-    square = np.where(residual > _FLOORS * floor, residual**2 * side.weight, 0.0)
+    square = uncovered(residual, floor) * side.weight
     total = float(square.sum())
     if not np.sqrt(total) > limit:
         return None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd._base.sums import dot
 from fastmcmd.backends import tall_skinny
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tiled import times
@@ -33,11 +34,13 @@ from fastmcmd.estimate.landmark_count import (
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.residual_sample import LEAST_DRAWS
+from fastmcmd.solvers.rounding import Rounding
 
 __all__ = ["CANDIDATES", "CandidateProblem", "LandmarkChoice", "ResidualRows", "trace_may_suffice"]
 
@@ -45,7 +48,10 @@ Index = NDArray[np.intp]
 
 CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
 _FEW = 20_000
-_GLANCE, _GLANCED = 2000, (48, 96)  # rows and ranks of the first trial
+# Rows and ranks of the first trial, by the number of all rows and of columns.
+_GLANCE, _GLANCE_AT_FEW, _FEW_GLANCED = (2000, (48, 96)), (500, (24, 48)), 4000
+_ON_LINE, _ON_LINE_AT_FEW, _FEW_ON_LINE = (500, (48, 96)), (300, (12, 20)), 2000
+_RESOLVED = 1e-4  # share of k(x, x) that landmarks leave on a line where few more are enough
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 _PARTS = 8  # parts of these rows, whose residuals are compared
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
@@ -55,6 +61,8 @@ _AGAIN = 4  # so many times more landmarks show others, for a sixteenth of the w
 # Rows among which isolated ones are looked for again: the largest of the last look. A share of all, and
 # at least so many times the rows that become candidates. Residuals only fall as landmarks are added.
 _STILL_FAR, _STILL_TIMES = 0.25, 4
+# Landmarks from which rounding is looked at before the decision, and rows that show it.
+_ROUNDED, _ROUNDED_ROWS = 48, 500
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
@@ -62,16 +70,28 @@ def trace_may_suffice(
     x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
 ) -> bool:
     """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs."""
-    rng = generator(len(x), Purpose.PROBE)
-    x = x[np.sort(rng.choice(len(x), min(len(x), _GLANCE), replace=False))]
+    n, is_line = len(x), x.shape[1] == 1
+    if is_line and n < _FEW_ON_LINE:
+        count, ranks = _ON_LINE_AT_FEW
+    elif n < _FEW_GLANCED:
+        count, ranks = _GLANCE_AT_FEW
+    else:
+        count, ranks = _ON_LINE if is_line else _GLANCE
+    if is_line and _FEW_ON_LINE <= n < _FEW_GLANCED:
+        most *= 2  # the error falls ever faster, and a search costs little
+    rng = generator(n, Purpose.PROBE)
+    x = x[np.sort(rng.choice(len(x), min(len(x), count), replace=False))]
     # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
-    search = _search(x, backend, kernel, 2 * _GLANCED[-1], rng)
+    search = _search(x, backend, kernel, 2 * ranks[-1], rng)
     looks = []
-    for rank in _GLANCED:
+    for rank in ranks:
         search.grow(rank)
         error = _trace_error(search, lam, scale) / goal
-        if error <= 1.0 or search.exhausted:
-            return error <= 1.0
+        resolved = _RESOLVED if is_line else 0.0
+        if error <= 1.0 or search.residual_diagonal.mean() <= resolved * search.diagonal.mean():
+            return True
+        if search.exhausted:
+            return is_line  # so few landmarks are soon searched, and measured residuals may suffice
         looks.append((search.rank, error))
     return not cannot_converge(looks[0], looks[1], most, "rigorous")
 
@@ -169,6 +189,27 @@ class CandidateProblem:
             largest = max(largest, float(at[2].max()))
         errors = problem.errors(self._certified(features, solutions, *at), largest)
         return errors + self._own_terms(norms)
+
+    def rounding_errors(self) -> Array:
+        """Return the error of each model, relative to the goal, that rounding alone leaves.
+
+        It is that of the trace certificate, estimated from some candidates.
+        """
+        problem, search = self.problem, self.search
+        features, kernel = search.kernel_features(), problem.kernel
+        some = np.ascontiguousarray(search.rows[:: max(1, len(search.rows) // _ROUNDED_ROWS)])
+        row_features, diagonal, _ = features.of_rows(some, EXACT, keep=False, sizes=True)
+        sizes, dim = row_features.sizes, int(some.shape[1])
+        assert sizes is not None
+        norm2 = float(tall_skinny.row_squares(some, features.offset).max())
+        direct, largest = problem.backend.direct_distances(dim, kernel), float(diagonal.max())
+        entry = kernel.rounding(UNIT, dim, norm2, direct, largest)
+        rounding = Rounding.of(features, entry, largest, math.sqrt(dot(sizes, sizes) / len(sizes)))
+        sums = problem.sums(search.rank)
+        nothing = np.zeros(len(self.rhs))
+        sums.add(search.columns, self.rhs, nothing, search.diagonal, search.weight)
+        solutions = problem.solve(sums.settle(), features, rounding)
+        return problem.errors(solutions, 0.0, float(sizes.max()))
 
     def _own_terms(self, norms: HostArray) -> Array:
         """Return the errors, relative to the goal, that isolated candidates which are no landmarks add.
@@ -275,6 +316,7 @@ class LandmarkChoice:
         self._last_residuals: NDArray[np.float32] | None = (
             None  # weighted residuals of the last look
         )
+        self._rounding_seen = False
         self._traces: dict[int, float] = {}  # the predicted trace error at numbers of landmarks
         self.notes: list[str] = []
         self.searched = 0
@@ -315,12 +357,17 @@ class LandmarkChoice:
         counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
         for rank in ranks_to_try(0, most, counts):
             candidates = self._grown(candidates, rank, most)
+            if not self._looked_at and self._looks_through(candidates.search.rank):
+                # Before a decision for so few landmarks: a pass that finds isolated rows takes far longer.
+                candidates = self._with_isolated(candidates, most)
             search = candidates.search
             last = search.exhausted or rank == most
             for kind in KINDS["auto"]:
                 self._predict(candidates, kind, counts, last=last)
             for count in counts:
                 count.decide(search.rank, last=last)
+            if self._rounding_rules_out(candidates, all(count.decided for count in counts)):
+                return None
             if last:
                 break
         search = candidates.search
@@ -329,6 +376,21 @@ class LandmarkChoice:
             self._extend(search, most)
             kinds = dict.fromkeys(models, KINDS[setting.certificate][-1]) | kinds
         return (search.kernel_features(), kinds) if kinds else None
+
+    def _rounding_rules_out(self, candidates: CandidateProblem, decided: bool) -> bool:
+        """Tell whether rounding alone exceeds what rigorous certificates may leave, of every model.
+
+        That is looked at once there are some landmarks, and at the decision. A pass would show it, too.
+        """
+        setting, rank = self._setting, candidates.search.rank
+        if setting.certificate != "rigorous" or not setting.give_up:
+            return False
+        if not decided and (self._rounding_seen or rank < _ROUNDED):
+            return False
+        self._rounding_seen = True
+        # A pass may use all of the tolerance that truncation leaves.
+        most = max(1.0, (setting.tolerance or 0.0) / setting.goal)
+        return bool(candidates.rounding_errors().min() > most)
 
     def _grown(self, candidates: CandidateProblem, rank: int, most: int) -> CandidateProblem:
         """Return the candidates with landmarks up to ``rank``, of at most ``most`` in the end."""

@@ -7,20 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
+from fastmcmd.estimate.landmark_choice import trace_may_suffice
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import LowRankSetting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
+from fastmcmd.rows import Rows
 from fastmcmd.solvers import BlockCG, ProblemSize
 
-__all__ = ["low_rank_groups", "low_rank_setting"]
+__all__ = ["low_rank_groups", "low_rank_setting", "ruled_out"]
 
 _MOST_LANDMARKS = 4096
 _COLUMNS = 30  # approximate number of features of a scalar output
@@ -31,7 +34,11 @@ _BYTES_PER_PAIR = 200  # bytes for each pair of landmarks: sums, factors, candid
 # The low-rank form can pay from that many operations of CG on: 4,000 rows of two columns at a hundredth of
 # the largest eigenvalue. A glance at the rows takes as long as a tenth of that.
 _LEAST_ROWS, _LEAST_WORK = 4000, 1.2e10
-_ON_LINE = 2000, 3e9  # the same for one column, where a few dozen landmarks are enough
+# The same for one column, where a few dozen landmarks are enough, and for two, where a hundred are.
+_OF_COLUMNS = {1: (1000, 1.2e9), 2: (2000, 3e9)}
+# Rows for each landmark at least, in few columns: a search for more takes as long as CG or a factorisation.
+_ROWS_OF_LANDMARK, _LEAST_ROWS_OF_LANDMARK = {1: 12, 2: 12}, 4
+_HARD = 4.0  # cost of CG, relative to an easy problem, from which more landmarks of few columns pay
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
 # Operations of CG on a device in the time of one of the search, which runs on the host: on an H200, CG of
 # 500,000 rows takes less time than a search.
@@ -48,20 +55,23 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return 0
     if solver != "auto" or last_resort:
         return min(n, _MOST_LANDMARKS)
-    least_rows, least = _ON_LINE if dim == 1 else (_LEAST_ROWS, _LEAST_WORK)
+    least_rows, least = _OF_COLUMNS.get(dim, (_LEAST_ROWS, _LEAST_WORK))
     if n < least_rows:
         return 0
     matrix = MatrixSize(kernel, n, dim, backend)
     size = ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
     least *= _OF_DEVICE if task.backend.on_device else 1.0
-    if BlockCG().estimate(size).total < least:
+    expected = BlockCG().estimate(size).total
+    if expected < least:
         return 0
     # Landmarks must pay even if CG needs few products: the cost of a failed search comes on top.
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
     affordable = LowRank.affordable(size, _SHARE * easy.total).landmarks
-    if n < _PATIENT:  # the small dense problems of the search weigh more
+    is_hard = dim in _OF_COLUMNS and expected >= _HARD * easy.total
+    if n < _PATIENT and not is_hard:  # the small dense problems of the search weigh more
         affordable //= 2
-    return min(n // 4, _MOST_LANDMARKS, affordable)
+    most = n // _ROWS_OF_LANDMARK.get(dim, _LEAST_ROWS_OF_LANDMARK)
+    return min(most, _MOST_LANDMARKS, affordable)
 
 
 def low_rank_setting(
@@ -156,6 +166,11 @@ def low_rank_groups(
     setting = low_rank_setting(n, dim, candidates, points, task, lam, last_resort=last_resort)
     if setting is None or all(better_dense((nature, model), task) for model in models):
         return [(models, None)]
+    apart = [
+        side for side in models[:1] if not nature.same_rows(side)
+    ]  # several have nature's inputs
+    if any(ruled_out(side.x, task, lam, setting) for side in (nature, *apart)):
+        return [(models, None)]
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
     groups: list[tuple[list[Sample], LowRankSetting | None]] = []
@@ -167,6 +182,18 @@ def low_rank_groups(
         some = models[start : start + group_size]
         groups.append((some, replace(setting, budget=setting.budget - (len(some) - 1) * further)))
     return groups
+
+
+def ruled_out(x: HostArray | Rows, task: Task, lam: float, setting: LowRankSetting) -> bool:
+    """Tell whether a glance at the inputs (n, d) shows that landmarks cannot reach the goal.
+
+    That comes before output features are chosen, which would take longer.
+    """
+    if setting.patient or not setting.give_up:
+        return False
+    return not trace_may_suffice(
+        x, task.backend, task.x_kernel, lam, setting.goal, setting.scale, setting.most
+    )
 
 
 def _scalar(side: Sample) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array, DType
 from fastmcmd._base.progress import Progress
 from fastmcmd.checkpoint import Stages
-from fastmcmd.estimate.landmark_choice import LandmarkChoice, trace_may_suffice
+from fastmcmd.estimate.landmark_choice import LandmarkChoice
 from fastmcmd.estimate.lowrank import LowRankPart
 from fastmcmd.estimate.lowrank_pass import Pass, Passes
 from fastmcmd.estimate.part_problem import PartProblem
@@ -72,13 +72,6 @@ class LowRank:
         if setting.most != self.landmarks:
             setting = replace(setting, most=self.landmarks)
             problem = replace(problem, setting=setting)
-        # On a line a glance would take as long as the search itself.
-        hasty = setting.give_up and not setting.patient and problem.stream.x.shape[1] > 1
-        if hasty and not trace_may_suffice(
-            problem.stream.x, problem.backend, problem.kernel, problem.lam, setting.goal, setting.scale,
-            setting.most,
-        ):  # fmt: skip
-            return [None] * problem.models
         choice = LandmarkChoice(problem, progress)
         has_own_landmarks = isinstance(setting.landmarks, np.ndarray)
         first = choice.of_caller() if has_own_landmarks else choice.choose()
@@ -107,7 +100,7 @@ class LowRank:
                 passes.values,
             )  # fmt: skip
             best = worst, part, errors
-            if worst <= 1.0 or last:
+            if worst <= 1.0 or last or certified.rounding_alone:
                 break
             rank = min(setting.most, math.ceil(_growth(worst, choice.power) * features.rank))
             enlarged = choice.more(
@@ -155,6 +148,8 @@ class Certified:
         Models that residuals certify, and those that they certify if that gives a smaller error.
     certifies_all : bool
         Whether the residuals are those of all rows.
+    rounding_alone : bool
+        Whether the bound on rounding alone misses the goal, so that more landmarks do not help.
     """
 
     problem: PartProblem
@@ -164,6 +159,7 @@ class Certified:
     sampled: set[int]
     late: set[int]
     certifies_all: bool
+    rounding_alone: bool = False
 
     @property
     def needs_residuals(self) -> bool:
@@ -282,18 +278,23 @@ class Certification:
         bounds = max(sums.max_residual_diagonal, on_grid), max(size, size_on_grid)
         errors = problem.errors(solutions, *bounds)
         sampled = {model for model, kind in kinds.items() if kind == "sampled"}
-        late = set[int]()
-        if problem.setting.certificate != "rigorous":
-            late = {model for model in kinds if errors[model] > 1.0}
+        late, rounding_alone = {model for model in kinds if errors[model] > 1.0}, False
         if late and not last:
             # More landmarks lower the trace. They do not lower the bound on rounding, which is a worst
             # case; measured residuals are often far smaller.
             trace = problem.errors(problem.solve(sums, features, None), bounds[0])
+            rounding_alone = all(errors[model] - trace[model] > 1.0 for model in late)
             late = {model for model in late if trace[model] <= 1.0}
+        if problem.setting.certificate == "rigorous":
+            late = set()
+        else:
+            rounding_alone = False
         certifies_all = self._certifies_all(features)
         if certifies_all:  # nothing is sampled, and the trace certificate may be enough
             sampled = {model for model in sampled | late if errors[model] > 1.0}
-        return Certified(problem, bounds, solutions, errors, sampled, late, certifies_all)
+        return Certified(
+            problem, bounds, solutions, errors, sampled, late, certifies_all, rounding_alone
+        )
 
     def _on_grid(self, features: KernelFeatures, dtype: DType, sizes: bool) -> tuple[float, float]:
         """Return the largest e(x, x), and norm of interpolation coefficients, on a grid of other points."""

@@ -30,6 +30,7 @@ __all__ = ["POOL", "LowRankForms"]
 
 POOL = 40000  # outputs of a sample from which pivots are chosen
 _LEAST_POOL = 2000
+_TAIL = 30  # of these: all outputs beyond so many of them at each end are candidates, too
 _OUTPUT_BYTES = (
     8 * 3 * 30
 )  # of an output during the choice of features: about 30 for a scalar output
@@ -253,7 +254,7 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
         ]
     more = [outputs for outputs in more if len(outputs)]
     for stream in streams:
-        for sample, prediction, row_residual, floor in stream.coverage():
+        for sample, prediction, row_residual, floor in stream.coverage(limit):
             side = Predicted(prediction, _weights(sample))
             seed = len(one.extra)
             rows = rows_to_add(side, row_residual, floor, limit, task.y_kernel, seed)
@@ -342,12 +343,19 @@ def _pool(budget: int) -> int:
 
 
 def _spread(outputs: DrawnOutputs, pool: int) -> NDArray[np.float64]:
-    """Return some outputs: a uniform draw, and the smallest and largest of each component."""
+    """Return some outputs: a uniform draw, and the smallest and largest of each component.
+
+    Of numbers these are some hundreds, because a uniform draw leaves gaps in the tails.
+    """
     flat = outputs.flat
     if len(flat) <= pool:
         return np.asarray(flat, dtype=np.float64)
     rng = generator(len(flat), Purpose.PROBE)
     indices = [rng.choice(len(flat), pool, replace=False)]
+    if flat.shape[1] == 1:
+        numbers, at = flat[:, 0], min(_TAIL, pool // 4)
+        low, high = np.partition(numbers[indices[0]], (at, pool - 1 - at))[[at, pool - 1 - at]]
+        indices.append(np.flatnonzero((numbers < low) | (numbers > high)))
     for column in range(flat.shape[1]):
         indices.append(np.array([np.argmin(flat[:, column]), np.argmax(flat[:, column])]))
     return np.asarray(flat[np.unique(np.concatenate(indices))], dtype=np.float64)

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import ahead, row_blocks
 from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.pivots import uncovered
 from fastmcmd.embedding.sample import DrawnOutputs, Sample, same_outputs
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["RowBlock", "RowStream", "StackedRowStream", "StreamState"]
+
+_NEARLY = 0.999  # share of a limit below which a sum in another order is surely below it, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +59,14 @@ class StreamState:
         Weighted sums of the squared residual norms of each sample's features.
     worst_rows : list of int
         The row of each block with the largest residual.
+    uncovered : ndarray (samples,)
+        The part of ``truncated`` in rows of predictions that the features do not cover.
     """
 
     total: float
     truncated: Array
     worst_rows: list[int]
+    uncovered: Array
 
 
 class RowStream:
@@ -125,10 +131,18 @@ class RowStream:
                 rigorous = rigorous and expectation.rigorous
         return total, rigorous
 
-    def coverage(self) -> Iterator[tuple[Sample, Predictive, Array, float]]:
-        """Yield predicted samples, their predictions, residuals of the rows, and the rounding of these."""
-        for sample, expectation in zip(self.samples, self._expectations, strict=True):
+    def coverage(self, limit: float) -> Iterator[tuple[Sample, Predictive, Array, float]]:
+        """Yield predicted samples, their predictions, residuals of the rows, and the rounding of these.
+
+        Samples whose rows miss at most the weighted norm ``limit`` are left out: a pass has shown it.
+        """
+        for number, (sample, expectation) in enumerate(
+            zip(self.samples, self._expectations, strict=True)
+        ):
             if expectation is not None and not isinstance(sample.all_outputs, DrawnOutputs):
+                missing = self._uncovered[number] / self._total / sample.lam
+                if not np.sqrt(missing) > _NEARLY * limit:
+                    continue
                 prediction = sample.all_outputs.prediction
                 residual, _, floor = expectation.coverage(prediction)
                 yield sample, prediction, residual, floor
@@ -171,6 +185,7 @@ class RowStream:
     def begin(self) -> None:
         """Reset the accumulated truncation before a pass."""
         self._truncated = np.zeros(len(self.samples))
+        self._uncovered = np.zeros(len(self.samples))
         self._total = 0.0
         self.worst_rows: list[int] = []
 
@@ -181,15 +196,22 @@ class RowStream:
         self._total += float(weight.sum())
         for index, miss in enumerate(block.residuals):
             self._truncated[index] += float((weight * (miss**2 + noise)).sum())
+            expectation = self._expectations[index]
+            if expectation is not None:
+                above = uncovered(miss, expectation.floor)
+                self._uncovered[index] += float((weight * above).sum())
         self.worst_rows.append(block.rows.start + int(np.argmax(sum(block.residuals))))
 
     def state(self) -> StreamState:
         """Return the accumulated truncation so far."""
-        return StreamState(self._total, self._truncated.copy(), list(self.worst_rows))
+        return StreamState(
+            self._total, self._truncated.copy(), list(self.worst_rows), self._uncovered.copy()
+        )
 
     def restore(self, state: StreamState) -> None:
         """Resume from a saved state."""
         self._total, self._truncated = state.total, state.truncated
+        self._uncovered = state.uncovered
         self.worst_rows = state.worst_rows
 
     def largest_excess(self, square: float) -> float:

@@ -12,7 +12,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
-from fastmcmd.estimate.landmark_choice import CANDIDATES, CandidateProblem, trace_may_suffice
+from fastmcmd.estimate.landmark_choice import CANDIDATES, CandidateProblem
 from fastmcmd.estimate.landmark_count import (
     KINDS,
     LEAST_RANK,
@@ -21,7 +21,7 @@ from fastmcmd.estimate.landmark_count import (
     ranks_to_try,
 )
 from fastmcmd.estimate.lowrank import Term
-from fastmcmd.estimate.lowrank_choice import low_rank_setting
+from fastmcmd.estimate.lowrank_choice import low_rank_setting, ruled_out
 from fastmcmd.estimate.lowrank_fit import Certification
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.lowrank_pass import Passes
@@ -51,6 +51,7 @@ _STEP, _TRIALS = 1.35, 1.7
 # Usual ratio of the landmarks with and without those that rows far from all others need.
 _GROWTH = 1.5
 _MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
+_LOOKED_THROUGH = 24  # landmarks with which a fit looks through all rows
 _ROUNDED_ROWS = 1000  # rows of a pass that shows the rounding
 
 
@@ -119,10 +120,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     if setting is None:
         return None
     start = time.perf_counter()
-    hasty = setting.give_up and not setting.patient and rows.dim > 1
-    if hasty and not trace_may_suffice(
-        rows.x, backend, kernel, lam, setting.goal, setting.scale, setting.most
-    ):
+    if ruled_out(rows.x, task, lam, setting):
         seconds = time.perf_counter() - start
         return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
     look = _Look(rows, backend, kernel, setting, lam)
@@ -133,7 +131,13 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     # with the number of candidates, and with the square of the number of landmarks.
     more = look.searching * _TRIALS * min(rows.n, CANDIDATES) / len(rows)
     further = max(1.0, landmarks.landmarks / look.rank) ** 2
-    return replace(landmarks, seconds=more * further)
+    seconds = more * further + look.choosing
+    if rows.n > _MANY and landmarks.landmarks >= _LOOKED_THROUGH:
+        # All rows are looked through for isolated ones, later a quarter of them with four times as many.
+        looks = 1 + int(math.log(landmarks.landmarks / _LOOKED_THROUGH, 4))
+        a_look = rows.n * landmarks.a_row[1] * _LOOKED_THROUGH / landmarks.landmarks
+        seconds += looks * a_look
+    return replace(landmarks, seconds=seconds)
 
 
 class _Look:
@@ -143,7 +147,10 @@ class _Look:
         self, rows: Subsample, backend: Backend, kernel: Kernel, setting: LowRankSetting, lam: float
     ) -> None:
         self._rows, self._setting, self._lam = rows, setting, lam
+        start, outputs = time.perf_counter(), 3 * len(rows)
         self._outputs = rows.features()[0]
+        # Seconds in which the fit chooses features of outputs.
+        self.choosing = (time.perf_counter() - start) * 2 * min(rows.n, POOL) / outputs
         streams = [RowStream(list(rows.samples(lam)), self._outputs, True)]
         stream = _Stream(streams, rows.n)
         terms = [Term(slice(0, stream.columns), lam, 1.0)]

@@ -17,9 +17,9 @@ from fastmcmd.planning.subsample import Subsample
 
 __all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
 
-# Operations of the product that is measured. Half of them run at 0.9 of the speed of a large product, a
-# twentieth at half of it: starting a thread may take a millisecond.
-_WORK = 2e9
+# Operations of the product that is measured. It runs at 0.9 of the speed of a large product. Of a tenth of
+# them that would be half: starting a thread may take a millisecond.
+_WORK = 1e9
 _LEAST_ROWS, _MOST_ROWS = 1000, 8000
 DEVICE_ROWS = (
     16_384  # the same on a device, where the startup of kernels would dominate smaller products

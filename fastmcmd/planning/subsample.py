@@ -221,9 +221,13 @@ class SubsampleOperator(GramOperator):
     def random_rows(
         self, count: int, rng: np.random.Generator
     ) -> tuple[HostArray, NDArray[np.intp]]:
-        """Return rows from a larger subsample than the operator's: landmarks are few among all rows."""
+        """Return rows from a larger subsample than the operator's: landmarks are few among all rows.
+
+        They are at most half of these rows if there are more: two draws from all rows share few.
+        """
         every = self._reserve.x
-        index = np.sort(rng.choice(len(every), min(count, len(every)), replace=False))
+        most = len(every) if len(every) == self.size else len(every) // 2
+        index = np.sort(rng.choice(len(every), min(count, most), replace=False))
         return every[index], np.zeros(len(index), dtype=np.intp)  # all have the same diagonal
 
     @property

@@ -23,8 +23,8 @@ from fastmcmd.solvers.switch_policy import SwitchPolicy
 
 __all__ = ["Auto", "solver_of"]
 
-_WORTH = 0.6  # largest expected cost of preconditioned CG, relative to that of a factorisation
-_LOOKS = 4  # the same share of a factorisation must pay for so many looks at landmarks
+_WORTH = 0.9  # largest expected cost of preconditioned CG, relative to that of a factorisation
+_LOOKS = 4.5  # the same share of a factorisation must pay for so many looks at landmarks
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,9 @@ CANDIDATES = 3000  # rows that landmarks of a preconditioner are drawn from
 # Cost of substitution and of the normal equations for each pair of landmarks, relative to a matrix product:
 # both run at 0.8 to 0.9 of its rate. A pass counts as half of the two that an estimate adds up.
 PAIR_COST = 1.2
+# Cost of an operation of a factorisation of n rows, whose large products run faster than those of CG: the
+# first number + the second / n, at most 1 (measured: 1,000 to 6,000 rows).
+_FACTOR, _FACTOR_ROWS = 0.65, 300.0
 _OVERHEAD = 2e7  # operations that take as long as Python's overhead of one iteration
 LEAST_CG = (
     FEWEST_PRODUCTS / 2 * _OVERHEAD
@@ -48,7 +51,8 @@ def factor_work(n: int) -> float:
 
 def factor_cost(n: int, columns: int) -> float:
     """Return the cost of a float64 factorisation and of solutions for ``columns`` right-hand sides."""
-    return EXACT_COST * (factor_work(n) + 2 * n * n * columns)
+    rate = min(1.0, _FACTOR + _FACTOR_ROWS / n)
+    return EXACT_COST * (rate * factor_work(n) + 2 * n * n * columns)
 
 
 def cg_cost(size: ProblemSize, products: float | None = None, feature_bytes: int = 0) -> Cost:

@@ -98,6 +98,7 @@ class LandmarkSearch:
         self._points = backend.points(rows, EXACT, offset)
         self._columns = np.empty((min(most, len(rows)), len(rows)))  # features, transposed
         self._pivots: list[int] = []
+        self._last_factor: NDArray[np.float64] | None = None
         self.trial_count = 0
         self.diagonal = np.asarray(kernel.diagonal(rows), dtype=np.float64)
         self.residual_diagonal = self.diagonal.copy()
@@ -272,10 +273,13 @@ class LandmarkSearch:
         return values, np.maximum(diagonal, 0.0)
 
     def _factor(self) -> NDArray[np.float64]:
-        factor = np.tril(self._columns[: self.rank, self.pivots].T)
-        nothing = np.flatnonzero(factor.diagonal() == 0)  # `_never_empty`
-        factor[nothing, nothing] = 1.0
-        return factor
+        """Return the factor of the kernel matrix of the landmarks, which is not to be changed."""
+        if self._last_factor is None or len(self._last_factor) != self.rank:
+            factor = np.tril(self._columns[: self.rank, self.pivots].T)
+            nothing = np.flatnonzero(factor.diagonal() == 0)  # `_never_empty`
+            factor[nothing, nothing] = 1.0
+            self._last_factor = factor
+        return self._last_factor
 
     def kernel_features(self) -> KernelFeatures:
         """Return the features at the landmarks so far."""

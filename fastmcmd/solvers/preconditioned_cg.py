@@ -10,6 +10,7 @@ steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -53,7 +54,10 @@ _SEARCH = 8  # the search for landmarks gets 1 / 8 of the budget
 _MOST_SEARCH = 100_000_000  # bytes, enough for the most landmarks
 # Of a small budget it gets 1 / 4, up to what 512 landmarks take: fewer often do not pay.
 _SMALL_SEARCH, _USUAL_SEARCH = 4, 16_777_216
-_LEAST_PRODUCTS = 20  # products that CG may make before another solver takes over
+# Products that CG may make before another solver takes over, and what they may cost relative to that one: a
+# preconditioner may still make them few.
+_LEAST_PRODUCTS, _PATIENCE = 20, 1.4
+_MOST_ON_PART = 32  # products on a part of the rows; with more, a preconditioner pays anyway
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ class PreconditionedCG:
         problem, progress, state
             As for every `Solver`.
         alternative : Cost, optional
-            Cost of the solver that takes over if CG does not converge: the products may cost as much.
+            Cost of the solver that takes over if CG does not converge: the products may cost little more.
         operator : GramOperator, optional
             The result of `operator` for this problem.
         landmarks : Landmarks, optional
@@ -185,11 +189,11 @@ class _Precisions:
                 break
 
     def _most_products(self, operator: GramOperator) -> int:
-        """Return the limit of products: together they cost at most as much as the alternative."""
+        """Return the limit of products: together they cost little more than the alternative."""
         if self._alternative is None:
             return MOST_PRODUCTS
         per_product = self._solver.estimate(self._problem.size(operator)).per_product
-        affordable = int(self._alternative.total / per_product)
+        affordable = int(_PATIENCE * self._alternative.total / per_product)
         return min(MOST_PRODUCTS, max(_LEAST_PRODUCTS, affordable))
 
     def _take(self, attempt: Attempt, operator: GramOperator) -> None:
@@ -325,9 +329,9 @@ class Attempt:
             self._landmarks = None
             part_rows = 0 if plain.interrupted else plain.policy.part_rows()
             if part_rows:
-                on_part = _PartRun(plain.policy.on_part(part_rows))
+                on_part = _PartRun(plain.policy.on_part(part_rows), self._goal.residual)
                 yield on_part
-                cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.count))
+                cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.expected))
                 del on_part
             if not plain.interrupted:
                 self.preconditioners = preconditioners_of(
@@ -378,6 +382,8 @@ class Attempt:
 
     def switches(self, run: CertifiedCG | _PartRun) -> bool:
         """Decide on the residual norms of a plain run; tell whether it ends for a preconditioned one."""
+        if isinstance(run, _PartRun):
+            return run.ends
         if not isinstance(run, _PlainRun) or run.decided == len(run.history):
             return False
         landmarks = run.policy.cheapest(run.policy.decide(list(run.history)))
@@ -458,25 +464,40 @@ class _PreconditionedState:
 
 
 class _PartRun:
-    """Plain CG on a part of the rows, which counts its products.
+    """Plain CG on a part of the rows, which shows how many products all rows would need.
 
-    Attributes
-    ----------
-    count : int
-        Number of products.
+    It ends after some products: the decay of the residual then tells the number.
     """
 
-    def __init__(self, run: BlockCGRun) -> None:
-        self._run, self.count = run, 0
+    def __init__(self, run: BlockCGRun, target: float) -> None:
+        self._run, self._target = run, target
+        self._count, self._norms = 0, list[float]()
 
     def products(self) -> Iterator[float | None]:
         """Return the products, as `CertifiedCG.products` does."""
         return self._run.products()
 
     def after_product(self, norm: float | None) -> None:
-        """Count a product."""
-        del norm
-        self.count += 1
+        """Record the residual norm after a product."""
+        self._count += 1
+        if norm is not None:
+            self._norms.append(norm)
+
+    @property
+    def ends(self) -> bool:
+        """Whether enough products are made."""
+        return len(self._norms) >= _MOST_ON_PART
+
+    @property
+    def expected(self) -> int:
+        """Number of products down to the target."""
+        if not self.ends:
+            return self._count
+        first, last = self._norms[0], self._norms[-1]
+        if not 0.0 < last < first < math.inf:
+            return MOST_PRODUCTS
+        decays = math.log(first / self._target) / math.log(first / last)
+        return min(MOST_PRODUCTS, max(self._count, math.ceil(self._count * decays)))
 
     def saved_at_interrupt(self) -> AbstractContextManager[None]:
         """Return a context that saves nothing."""

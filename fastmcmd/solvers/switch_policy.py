@@ -273,10 +273,11 @@ class SwitchPolicy:
             least = min(least, (total, step))
             if look.exhausted:
                 break
-            ahead = self._ahead(before, now, allowance, stores=stores)
+            ahead, best = self._ahead(before, now, allowance, stores=stores)
             if (ahead > allowance.most and total > allowance.most) or ahead > total:
                 break
-            before, step = now, step + 1
+            # A look takes longer than the landmarks themselves: of two steps on the way, one is enough.
+            before, step = now, min(step + 2, max(best, step + 1))
         self._first_step = landmarks.step
         if total > allowance.most >= least[0]:  # more landmarks did not bring what was expected
             landmarks = landmarks_after(self._operator, self._systems, least[1], self._budget)
@@ -314,19 +315,27 @@ class SwitchPolicy:
     def _ahead(
         self, before: tuple[int, float] | None, now: tuple[int, float], allowance: Allowance,
         *, stores: bool,
-    ) -> float:  # fmt: skip
-        """Return the least cost that more landmarks may lead to if the eigenvalue keeps falling."""
+    ) -> tuple[float, int]:  # fmt: skip
+        """Return the least cost that more landmarks may lead to, and the number of steps to it.
+
+        The eigenvalue is assumed to keep falling.
+        """
         assert self._landmarks is not None
         slope, most = -_FALL, self._landmarks.most
         if before is not None and now[0] > before[0]:
             slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
         return min(
             (
-                self._expected(rank, now[1] * (rank / now[0]) ** slope, allowance, stores=stores)
-                for rank in RANKS
+                (
+                    self._expected(
+                        rank, now[1] * (rank / now[0]) ** slope, allowance, stores=stores
+                    ),
+                    number,
+                )
+                for number, rank in enumerate(RANKS, 1)
                 if now[0] < rank <= most
             ),
-            default=math.inf,
+            default=(math.inf, 0),
         )
 
     def _more(self, history: list[float]) -> float:

@@ -105,7 +105,7 @@ def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatc
     draws = y[:, None] + 0.3 * rng.normal(size=(n, 60))
     options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "41MB", "backend": "cpu"}
     monkeypatch.setattr("fastmcmd._base.threads._thread_count", 2)  # each has tiles of its own
-    monkeypatch.setattr("fastmcmd.estimate.lowrank_choice._ON_LINE", (n + 1, 0.0))
+    monkeypatch.setattr("fastmcmd.estimate.lowrank_choice._OF_COLUMNS", {1: (n + 1, 0.0)})
     with pytest.raises(fm.MemoryLimitError):
         fm.cce(x, y, draws, solver="cg", **options)
     expected = fm.cce(x, y, draws, solver="lowrank", **options)

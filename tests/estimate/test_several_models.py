@@ -432,11 +432,10 @@ def test_only_the_model_that_misses_outputs_goes_another_round(rng, monkeypatch)
 
     n = 400
     x = rng.uniform(-2, 2, (n, 1))
-    y = rng.integers(0, 2, n).astype(float)
+    y = 90.0 * rng.integers(0, 2, n)
     rare = y.copy()
-    rare[:2] = 40.0
-    rare[7] = 90.0  # always includes the ends, not the outputs between them
-    models = {"plain": 1.0 - y, "rare": rare}
+    rare[:2] = 40.0  # the tails are always included, not outputs between them
+    models = {"plain": 90.0 - y, "rare": rare}
     monkeypatch.setattr(lowrank_form, "POOL", 20)
     rounds = []
     original = lowrank_form._Round

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from builders import noisy_sine
@@ -11,9 +13,10 @@ import fastmcmd as fm
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
-from fastmcmd.solvers import ProblemSize, costs, switch_policy
+from fastmcmd.solvers import ProblemSize, costs, preconditioned_cg, switch_policy
 from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
+from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.preconditioned_cg import Attempt
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Preconditioner
 from fastmcmd.solvers.row_features import StoredFeatures, StreamedFeatures
@@ -374,6 +377,33 @@ def test_products_are_predicted(rng, eager, small):
         assert abs(predicted - count) <= 1 + 0.2 * count
 
 
+def test_products_beyond_those_on_a_part_follow_from_the_decay():
+    class Falling:
+        def products(self):
+            return iter([10.0 ** (-k / 8) for k in range(100)])
+
+    run = preconditioned_cg._PartRun(Falling(), 1e-10)
+    for norm in run.products():
+        run.after_product(norm)
+        if run.ends:
+            break
+    assert run.ends
+    assert run.expected == pytest.approx(81, rel=0.05)
+    short = preconditioned_cg._PartRun(Falling(), 1e-10)
+    for norm in (1.0, 0.1, None):
+        short.after_product(norm)
+    assert not short.ends
+    assert short.expected == 3
+
+
+@pytest.mark.parametrize("norms", [[1.0] * 40, [1.0, math.inf] * 20, [1.0, 0.0] * 20])
+def test_a_part_that_does_not_converge_expects_the_most_products(norms):
+    run = preconditioned_cg._PartRun(None, 1e-10)
+    for norm in norms:
+        run.after_product(norm)
+    assert run.expected == MOST_PRODUCTS
+
+
 def test_a_stalled_start_goes_back_to_plain(rng, eager, small, monkeypatch):
     operator, systems = problem(rng, 1e-2)
     monkeypatch.setattr(switch_policy.Preconditioner, "__call__", lambda self, block: -block)
@@ -411,7 +441,7 @@ def test_fewer_landmarks_where_more_did_not_help(rng, monkeypatch):
     monkeypatch.setattr(
         policy, "_expected", lambda rank, *_, **__: {64: 7.0, 96: 5.0}.get(rank, 9.0)
     )
-    monkeypatch.setattr(policy, "_ahead", lambda *_, **__: 1.0)
+    monkeypatch.setattr(policy, "_ahead", lambda *_, **__: (1.0, 0))
     landmarks = policy.cheapest(switch_policy.Allowance(6.0, 5.0, from_start=True))
     assert (landmarks.rank, landmarks.step) == (96, 2)
     expected = switch_policy.landmarks_after(policy._operator, systems, 2, 64 * 256**2)
