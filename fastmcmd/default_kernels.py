@@ -13,13 +13,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length, quote
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted, times
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Polynomial, Scaled
 from fastmcmd.kernels.base import KernelLike, power_of_two
@@ -533,21 +533,21 @@ def _robust(residuals: Array) -> float:
 
 
 def _ridge_residuals(distances: Array, length: float, y: Array) -> Array:
-    """Return the leave-one-out residuals of kernel ridge regression for the best of some regularisers."""
+    """Return the leave-one-out residuals of kernel ridge regression for the best of some regularisers.
+
+    With the inverse A of the system, they are ``(A y)_i / A_ii``.
+    """
     some = _sample(len(y), _RIDGE, 2)
     r2 = np.square(distances[some][:, some] / length)
     y = y[some]
     kernel = (np.exp(-0.5 * r2) + np.exp(-2 * r2) + np.exp(-8 * r2)) / 3
-    values, vectors = scipy.linalg.eigh(kernel, overwrite_a=True, check_finite=False)
-    values = np.maximum(values, 0)
-    projected, squares = vectors.T @ y, vectors**2
+    del r2
+    identity, diagonal = np.eye(len(y)), np.diag_indices(len(y))
     best: tuple[float, Array] = (np.inf, y)
     for lam in _LAMS:
-        share = values / (values + len(y) * lam)
-        one_minus_leverage = 1 - squares @ share
-        residuals = (y - vectors @ (share[:, None] * projected)) / np.maximum(
-            one_minus_leverage, 1e-12
-        )[:, None]
+        kernel[diagonal] = 1 + len(y) * lam
+        root = substituted(cholesky_factor(kernel), identity)  # R with inverse = R'R
+        residuals = inner(root, times(root, y)) / np.square(root).sum(axis=0)[:, None]
         size = float(np.mean(residuals**2))
         if size < best[0]:
             best = (size, residuals)

@@ -377,3 +377,26 @@ def test_the_choice_states_its_memory(rng, monkeypatch, n, d):
     assert peak <= 1.05 * _bytes_of_choice(n, d) <= 2 * peak
     with pytest.raises(fm.MemoryLimitError, match="pass x_kernel and y_kernel"):
         fm.cce(x, y, y + 0.1, memory_limit=1000)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_ridge_residuals_are_those_without_each_row(rng, columns):
+    """For the regulariser with the least mean square, by a solve without each row in turn."""
+    n, length = 60, 0.8
+    x, noise = rng.normal(size=(n, 2)), rng.normal(size=(n, columns))
+    y = np.sin(2 * x[:, :1]) + 0.2 * noise
+    distances = squareform(pdist(x))
+    r2 = (distances / length) ** 2
+    kernel = (np.exp(-0.5 * r2) + np.exp(-2 * r2) + np.exp(-8 * r2)) / 3
+    residuals = []
+    for lam in default_kernels._LAMS:
+        without = np.empty_like(y)
+        for row in range(n):
+            remaining = np.arange(n) != row
+            system = kernel[np.ix_(remaining, remaining)] + n * lam * np.eye(n - 1)
+            without[row] = y[row] - kernel[row, remaining] @ np.linalg.solve(system, y[remaining])
+        residuals.append(without)
+    expected = min(residuals, key=lambda one: np.mean(one**2))
+    np.testing.assert_allclose(
+        default_kernels._ridge_residuals(distances, length, y), expected, rtol=1e-9, atol=1e-11
+    )

@@ -38,7 +38,7 @@ __all__ = [
 
 _COPIED = 1 << 16  # rows copied at once
 _TILE = 256  # rows of a tile of a factor
-_SMALL = 160  # rows of a matrix for which LAPACK's threads cost more than they bring
+_SMALL = 256  # rows of a matrix for which LAPACK's threads cost more than they bring
 
 
 def inner(a: Array, b: Array, *, scale: Array | None = None) -> Array:

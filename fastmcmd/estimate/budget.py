@@ -9,10 +9,14 @@ from fastmcmd._base.threads import get_num_threads
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.gram.cost import prepared_bytes
 
-__all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "pool_bytes"]
+__all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "points_at_once", "pool_bytes"]
 
 TILE_BYTES = 4_000_000  # a thread's tiles and partial products
 _CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold at once
+_POINT_ARRAYS = 12  # numbers for each evaluation point: values, errors, and what they are made of
+_IMAGES = 2  # arrays of the images of a block of points
+_IMAGE_ELEMENTS = 1 << 19  # of such an array: 4 MB
+_LEAST_POINTS = 1024  # of such a block: enough tiles for several threads
 _VALUES = 1 << 21  # kernel values in a block, as in gram/features.py
 _LEAST_BYTES = 8_000_000  # blocks of prepared rows, if neither rows nor tiles are cached
 _PROPOSED = 128  # landmarks proposed together, as in `LandmarkSearch`
@@ -40,12 +44,13 @@ class Budget:
     @staticmethod
     def of(
         limit: int, *, n: int, columns: int, outputs: int, rank: int, points: int, threads: int,
-        estimated: bool = False,
+        estimated: bool = False, on_device: bool = False,
     ) -> Budget:  # fmt: skip
         """Return the budget of a solve with ``columns`` right-hand sides over ``n`` inputs."""
         iterates = _CG_ARRAYS * 8 * n * columns
         features = 8 * outputs * (3 * rank + 6)
-        values = 8 * points * (2 * columns + 4)
+        at_once = points if on_device else min(points, points_at_once(columns))
+        values = 8 * (_POINT_ARRAYS * points + _IMAGES * at_once * (columns + 2))
         return Budget(limit, iterates + features + values + threads * TILE_BYTES, estimated)
 
     def serves_as(self, other: Budget, n: int, dim: int, least: int = 0) -> bool:
@@ -100,6 +105,12 @@ class Budget:
             f"memory_limit is {format_bytes(self.limit)}; {amount} "
             f"{format_bytes(need, least=True)} are needed {purpose}"
         )
+
+
+def points_at_once(columns: int, spare: int = 0) -> int:
+    """Return how many evaluation points have images of ``columns`` that fit a cache, or ``spare`` bytes."""
+    elements = max(_IMAGE_ELEMENTS, spare // (8 * _IMAGES))
+    return max(_LEAST_POINTS, elements // max(1, columns))
 
 
 def pool_bytes(outputs: int, rank: int) -> tuple[int, int]:

@@ -10,8 +10,9 @@ import numpy as np
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.estimate.budget import Budget
+from fastmcmd.estimate.images import Part
 from fastmcmd.estimate.outputs import MeanFeatures
-from fastmcmd.estimate.primal import Part, PrimalFit
+from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.solvers import Goal, LinearProblem, Solution, Solved, System
@@ -34,6 +35,7 @@ def budget_of(nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Ta
         rank=max(mean_features.features.rank for _, mean_features in pairs),
         points=len(task.grid),
         threads=get_num_threads(),
+        on_device=task.backend.on_device,
     )
 
 

@@ -68,6 +68,7 @@ def _budget(n: int, rank: int, outputs: int, sides: tuple[Sample, Sample], task:
     return Budget.of(
         task.options.memory_limit, n=n, columns=rank * (1 if has_common_system else 2), outputs=outputs,
         rank=rank, points=len(task.grid), threads=get_num_threads(), estimated=True,
+        on_device=task.backend.on_device,
     )  # fmt: skip
 
 

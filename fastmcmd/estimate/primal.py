@@ -15,28 +15,19 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray, Json
 from fastmcmd._base.progress import Progress
-from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import eigh, inner, row_squares, times
-from fastmcmd.embedding.design import Design, match_rows
+from fastmcmd.embedding.design import match_rows
 from fastmcmd.embedding.line import LineFeatures
-from fastmcmd.gram import EXACT, KernelFeatures, diagonal_of, largest_diagonal, squared_norms
-from fastmcmd.kernels import Kernel
+from fastmcmd.estimate.images import Images, Part
+from fastmcmd.gram import KernelFeatures, diagonal_of, largest_diagonal
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
-from fastmcmd.solvers import Solution, Solved
-from fastmcmd.solvers.certify import SAMPLE, rounding
 
-__all__ = ["Part", "PrimalFit", "Truncation"]
+__all__ = ["PrimalFit", "Truncation"]
 
-# A float64 evaluation that costs at most this share of the solve, or so many operations, is always made.
-_AFFORDABLE, _CHEAP = 0.5, 1e11
-_MARGIN = (
-    1.5  # largest error of all points, relative to that of a sample, for which float32 is tried
-)
 # Points for each row from which columns that hardly matter are omitted; the quantile of values to which
 # they must hardly matter, and their share of the tolerance. Products compute 16 columns together.
 _MANY_POINTS, _SMALL_VALUES, _NARROWING, _VECTOR = 4, 0.01, 0.05, 16
-_CERTAIN = 32  # points, by each guess of the largest rounding, that are always checked
 
 
 @dataclass(frozen=True)
@@ -91,35 +82,6 @@ class Truncation:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Coefficients over one set of distinct inputs; the images of all parts are added.
-
-    Attributes
-    ----------
-    design : Design
-        The inputs.
-    value, image : ndarray (n, r)
-        Coefficients B, and K B at the inputs themselves.
-    solved : Solved
-        Solutions, and the operator from which they were computed.
-    """
-
-    design: Design
-    value: NDArray[np.float64]
-    image: NDArray[np.float64]
-    solved: Solved
-
-    def solver_error(self, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bound the error of the image due to the solves."""
-        solutions: list[Solution] = self.solved.solutions
-        return scale / 2 * sum(s.certificate.residual for s in solutions)
-
-    def row_error(self) -> float:
-        """Bound the rounding of a row of ``image``."""
-        return float(sum(s.certificate.value for s in self.solved.solutions))
-
-
-@dataclass(frozen=True, eq=False)
 class PrimalFit:
     """A fitted difference of conditional embeddings in feature form."""
 
@@ -166,12 +128,22 @@ class PrimalFit:
     def _values(
         self, grid: HostArray | Rows
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        kernel = self.parts[0].solved.operator.kernel
-        scale = _scale(kernel, grid)
-        difference, error, kind = self._difference(grid, scale)
-        values = np.sqrt(row_squares(difference))
-        errors = self.truncation.bounds(values, error, scale, self.features.rank)
-        return values, errors, kind
+        scale = self._scale(grid)
+        images, values = self._images(grid, scale), np.empty(len(grid))
+        for rows, image in images.blocks():
+            np.sqrt(row_squares(image), out=values[rows])
+        error, kind = images.errors()
+        if not self.truncation.rigorous:
+            kind = "sampled"
+        return values, self.truncation.bounds(values, error, scale, self.features.rank), kind
+
+    def _scale(self, grid: HostArray | Rows) -> NDArray[np.float64]:
+        """Return ``sqrt(k(x, x))`` (q,), increased by the rounding of a float32 diagonal."""
+        diagonal = diagonal_of(self.parts[0].solved.operator.kernel, grid)
+        return np.asarray(np.sqrt(np.maximum(diagonal, 0.0)) * (1 + 1e-5))
+
+    def _images(self, grid: HostArray | Rows, scale: NDArray[np.float64]) -> Images:
+        return Images(self.parts, grid, scale, self.tol, self.certificate)
 
     def _narrowed(self, grid: HostArray | Rows) -> PrimalFit | None:
         """Return the form without columns that hardly matter at ``grid``, or None if that saves little.
@@ -219,72 +191,7 @@ class PrimalFit:
 
     def difference(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
-        kernel = self.parts[0].solved.operator.kernel
-        scale = _scale(kernel, grid)
-        return self._difference(grid, scale)[0]  # may be the image itself
-
-    def _difference(
-        self, grid: HostArray | Rows, scale: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        total: NDArray[np.float64] | None = None
-        error = np.zeros(len(grid))
-        kinds = set() if self.truncation.rigorous else {"sampled"}
-        for part in self.parts:
-            same = part.design.x is grid
-            rows = None if same else match_rows(part.design.x, grid)
-            if same or rows is not None:
-                image = part.image if rows is None else part.image[rows]
-                error += part.row_error()
-            else:
-                available = self.tol - float((error + part.solver_error(scale)).max())
-                image, row_error, kind = self._cross(part, grid, available / len(self.parts))
-                error += row_error
-                kinds.add(kind)
-            total = image if total is None else total + image
-            error += part.solver_error(scale)
-            kinds.update(s.certificate.kind for s in part.solved.solutions)
-        assert total is not None
-        return total, error, "sampled" if "sampled" in kinds else "rigorous"
-
-    def _cross(
-        self, part: Part, grid: HostArray | Rows, available: float
-    ) -> tuple[NDArray[np.float64], float, str]:
-        """Return ``K(grid, x) B`` and a bound on the error of its rows; ``available`` is left for it."""
-        operator = part.solved.operator
-        fine = rounding(operator, part.value, grid)
-        columns = part.value.shape[1]
-        cost = operator.streamed_cost(columns, exact=True) * 2 * len(grid) / len(operator)
-        solve_cost = operator.product_cost(columns) * max(1, operator.passes)
-        sampled = any(s.certificate.kind == "sampled" for s in part.solved.solutions)
-        exactly = (
-            operator.dtype == EXACT
-            or self.certificate == "rigorous"
-            or len(grid) <= 2 * SAMPLE
-            or (self.certificate == "auto" and not sampled and cost <= _CHEAP)
-            or cost <= _AFFORDABLE * solve_cost
-        )
-        if exactly:
-            return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
-        rows = generator(len(grid), Purpose.PROBE).choice(len(grid), SAMPLE, replace=False)
-        check = operator.cross_matmul(grid[rows], part.value, EXACT)
-        image = operator.cross_matmul(grid[rows], part.value, operator.dtype)
-        off = float(np.linalg.norm(image - check, axis=1).max())
-        if not sampled and 2 * _MARGIN * off > available:  # float32 might miss the tolerance
-            return operator.cross_matmul(grid, part.value, EXACT), fine, "rigorous"
-        # Two more columns: what every point sums up, and what it gets from the rows with the largest
-        # coefficients. Float32 rounding is largest where these are, or far out.
-        norms = np.sqrt(row_squares(part.value))
-        heavy = np.where(norms >= np.sort(norms)[-_CERTAIN:][0], norms, 0.0)
-        image = operator.cross_matmul(
-            grid, np.column_stack([part.value, norms, heavy]), operator.dtype
-        )
-        sizes, image = np.abs(image[:, columns:]), image[:, :columns]
-        squares = squared_norms(grid, operator.offset)
-        certain = [_largest(guess) for guess in (sizes[:, 0], sizes[:, 1], squares)]
-        rows = np.unique(np.concatenate([rows, *certain]))
-        check = operator.cross_matmul(grid[rows], part.value, EXACT)
-        off = float(np.linalg.norm(image[rows] - check, axis=1).max())
-        return image, 2 * off + fine, "sampled"
+        return self._images(grid, self._scale(grid)).all()
 
     def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
@@ -292,16 +199,5 @@ class PrimalFit:
 
 
 def _padded(columns: int) -> int:
-    """Return how many vectors of columns a product computes for ``columns`` and the two of `_cross`."""
+    """Return how many vectors of columns a product computes for ``columns`` and two that guide checks."""
     return -(-(columns + 2) // _VECTOR)
-
-
-def _largest(guess: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the indices of the largest entries."""
-    return np.argpartition(guess, len(guess) - _CERTAIN)[-_CERTAIN:]
-
-
-def _scale(kernel: Kernel, grid: HostArray | Rows) -> NDArray[np.float64]:
-    """Return ``sqrt(k(x, x))`` (q,), increased by the rounding of a float32 diagonal."""
-    diagonal = diagonal_of(kernel, grid)
-    return np.asarray(np.sqrt(np.maximum(diagonal, 0.0)) * (1 + 1e-5))

@@ -19,8 +19,9 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
+from fastmcmd.estimate.images import Part
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
-from fastmcmd.estimate.primal import Part, PrimalFit, Truncation
+from fastmcmd.estimate.primal import PrimalFit, Truncation
 from fastmcmd.estimate.states import (
     DenseState,
     DesignState,

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import eigh
 from fastmcmd.evaluation.class_gaps import CLASS_MEASURES, null_class_errors
 from fastmcmd.evaluation.context import Context
 from fastmcmd.metrics.pit import pit_of_rows, sort_pit
@@ -123,7 +124,7 @@ def _root_mean_square(levels: Array) -> float:
     ``1 / sqrt(E Q)``, a Gauss rule integrates it to rounding.
     """
     covariance = np.minimum.outer(levels, levels) - np.outer(levels, levels)
-    eigenvalues = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
+    eigenvalues = np.maximum(eigh(covariance, vectors=False)[0], 0.0)
     unit = float(eigenvalues.sum())  # E Q times len(levels)
     nodes, weights = gauss_legendre(_NODES)
     s = (nodes + 1) / 2

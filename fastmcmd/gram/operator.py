@@ -274,7 +274,8 @@ class GramOperator:
             need += self.x.nbytes  # while they are prepared
         return need <= self.budget
 
-    def _block(self, x: HostArray | Rows) -> int:
+    def block_rows(self, x: HostArray | Rows) -> int:
+        """Return how many rows are read and converted at once where not all are."""
         most = min(_BLOCK_BYTES, power_of_two_within(self.budget // 4))
         return max(256, most // (8 * x.shape[1]))
 
@@ -417,7 +418,7 @@ class GramOperator:
         if self._stay(x):
             yield slice(None), self.prepare(self._in_memory(x), dtype)
             return
-        for rows, some in as_blocks(x, self._block(x)):
+        for rows, some in as_blocks(x, self.block_rows(x)):
             yield rows, self.prepare(some, dtype)
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:

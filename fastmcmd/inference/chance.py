@@ -19,6 +19,13 @@ from numpy.typing import NDArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
+from fastmcmd.backends.tall_skinny import (
+    cholesky_factor,
+    inner,
+    row_squares,
+    substituted,
+    times,
+)
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import offset_of
 from fastmcmd.inference.row_norms import row_norms
@@ -176,7 +183,7 @@ class Chance:
         features = Smoother.of(self.y_kernel, flat, _SPREAD_RANK).transform(flat)
         features = features.reshape(rows, draws, -1)
         noise = (features - features.mean(axis=1, keepdims=True)).reshape(rows * draws, -1)
-        covariance = noise.T @ noise
+        covariance = inner(noise, noise)
         trace = float(np.trace(covariance))
         return float(np.sum(covariance**2)) / trace**2 if trace > 0 else 1.0
 
@@ -216,7 +223,8 @@ class Chance:
         rows_of_x = backend.points(x, np.float64, offset)
         system = np.asarray(backend.gram(self.x_kernel, rows_of_x))
         system[np.diag_indices(len(x))] += self.nature.shift
-        factor = scipy.linalg.cho_factor(system, overwrite_a=True, check_finite=False)
+        factor = cholesky_factor(system)
+        del system
         n = len(x) if design.group is None else len(design.group)
         rows = {"ones": np.ones(n), **values}
         shares = {name: _squared_shares(design, value) for name, value in rows.items()}
@@ -228,7 +236,7 @@ class Chance:
             k = backend.gram(
                 self.x_kernel, rows_of_x, backend.points(grid[some], np.float64, offset)
             )
-            a = scipy.linalg.cho_solve(factor, k, check_finite=False)
+            a = _solved(factor, k)
             explained[some] = np.einsum("gq,gq->q", a, k)
             np.square(a, out=a)
             for name, share in shares.items():
@@ -259,19 +267,20 @@ class Chance:
             f = smoother.transform(x[some])
             w = np.ones(len(f)) if weight is None else weight[some]
             root = f if weight is None else np.sqrt(w)[:, None] * f
-            gram += root.T @ root
+            gram += inner(root, root)
             for name, value in summed.items():
-                moments[name] += f.T @ ((w**2 * value[some])[:, None] * f)
+                moments[name] += inner(f, f, scale=w**2 * value[some])
         shift = nature.lam * float(n if weight is None else weight.sum())
 
         def forms(points: Array, names: Any, rank: int) -> dict[str, Array]:
             f = smoother.transform(points)[:, :rank]
             system = gram[:rank, :rank] + shift * np.eye(rank)
-            z = scipy.linalg.solve(system, f.T, assume_a="pos", check_finite=False)
+            z = np.ascontiguousarray(_solved(cholesky_factor(system), f.T).T)
             sums = {
-                name: np.einsum("pq,pq->q", z, moments[name][:rank, :rank] @ z) for name in names
+                name: np.einsum("qp,qp->q", z, times(z, moments[name][:rank, :rank]))
+                for name in names
             }
-            sums["explained"] = np.einsum("qp,qp->q", f, f) - shift * np.einsum("qp,pq->q", f, z)
+            sums["explained"] = row_squares(f) - shift * np.einsum("qp,qp->q", f, z)
             return sums
 
         grid = self.grid
@@ -296,6 +305,11 @@ class Chance:
         )
         sums["ones"] = squares
         return sums
+
+
+def _solved(factor: Array, b: Array) -> Array:
+    """Return ``L'^-1 L^-1 b`` (p, q) for a lower triangular L (p, p)."""
+    return substituted(factor, substituted(factor, b), transposed=True)
 
 
 def _squared_shares(design: Any, values: Array) -> Array:

@@ -19,6 +19,7 @@ from scipy import special
 
 from fastmcmd._base.arrays import HOST
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import inner, times
 from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
@@ -292,7 +293,7 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
     sums = np.zeros((len(models), len(energy), features.rank))
     for rows, g in _Blocks(basis, x):
         for model, mean in enumerate(means):
-            sums[model] += g.T @ (w[rows, None] * mean[rows])
+            sums[model] += inner(g, w[rows, None] * mean[rows])
     smoothed, corrections = np.empty_like(means), np.zeros(means.shape[:2])
     spreads = [
         member_spread(features, side, mean) / side.values.shape[1]
@@ -304,11 +305,11 @@ def congruence_losses(models: Sequence[Chance], random_state: object = 0) -> Con
         weighed = w[rows, None] * g * energy
         leverage = np.einsum("ip,ip->i", w[rows, None] * g, weighed)
         for model, spread in enumerate(spreads):
-            smoothed[model, rows] = weighed @ sums[model]
+            smoothed[model, rows] = times(weighed, sums[model])
             if spread is not None:
                 corrections[model, rows] = leverage * spread[rows]
     variances = np.zeros(len(models))
-    observed = sum(g.T @ (w[rows, None] * outcomes[rows]) for rows, g in _Blocks(basis, x))
+    observed = sum(inner(g, w[rows, None] * outcomes[rows]) for rows, g in _Blocks(basis, x))
     rng = generator(random_state, Purpose.COMPARISON)
     for model, (side, spread) in enumerate(zip(outputs, spreads, strict=True)):
         if spread is not None:

@@ -18,6 +18,7 @@ from fastmcmd._base.checks import (
     quote,
 )
 from fastmcmd.backends import get_backend
+from fastmcmd.backends.tall_skinny import inner, times
 from fastmcmd.default_kernels import chosen_lam, given_kernel
 from fastmcmd.embedding.features import output_features
 from fastmcmd.frames import check_row_order, input_names, row_labels
@@ -348,10 +349,10 @@ class _ResidualSums:
     def add(self, g: Array, w: Array, residual: Array) -> None:
         """Add a block of rows."""
         weighted = g * w[:, None]
-        self.smooth += weighted.T @ residual
+        self.smooth += inner(weighted, residual)
         weighted *= np.sqrt(np.einsum("nr,nr->n", residual, residual))[:, None]
-        self.squares += weighted.T @ weighted
-        self.covariance += residual.T @ (w[:, None] * residual)
+        self.squares += inner(weighted, weighted)
+        self.covariance += inner(residual, residual, scale=w)
 
 
 def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
@@ -375,7 +376,7 @@ def _residual_sums(task: _Task) -> tuple[Uncertainty, list[_ResidualSums]]:
 
 def _excess(task: _Task, g: Array, sums: _ResidualSums) -> Array:
     """Return ``|sum a_i e_i|^2 - sum a_i^2 |e_i|^2`` (q,) for corrected predictions."""
-    smooth = g @ (task.shrink[:, None] * sums.smooth)
+    smooth = times(g, task.shrink[:, None] * sums.smooth)
     noise = quadratic(g, task.shrink[:, None] * sums.squares * task.shrink)
     return np.asarray(np.einsum("qr,qr->q", smooth, smooth) - noise)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.backends.tall_skinny import inner, times
 from fastmcmd.inference.corrections import CountCorrection, LocationScale
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.kernels.base import power_of_two
@@ -138,7 +139,7 @@ class CorrectionFit:
         ``ratio`` (p,) is another filter divided by that of the fit; corrections then use the other filter.
         """
         weighted = self.coefficients if ratio is None else ratio[:, None] * self.coefficients
-        working, by_shift, by_factor = np.split(g @ weighted, 3, axis=1)
+        working, by_shift, by_factor = np.split(times(g, weighted), 3, axis=1)
         return Local(*_solve(working, by_shift, by_factor), by_shift, by_factor)
 
 
@@ -187,7 +188,7 @@ def fit_corrections(
             working = model.features(y[rows], rows) - mean
             working += by_shift * c[:, None] + by_factor * s[:, None]
             weighted = g * blocks.weights[rows, None]
-            sums += weighted.T @ np.concatenate([working, by_shift, by_factor], axis=1)
+            sums += inner(weighted, np.concatenate([working, by_shift, by_factor], axis=1))
             support += weighted.sum(axis=0)
         fit = CorrectionFit(shrink[:, None] * sums, shrink * support, shift, log_factor)
         shift, log_factor = shift.copy(), log_factor.copy()
@@ -261,9 +262,9 @@ class Influences:
             for out, one in zip(self._sums, (by_shift / self.unit, by_factor), strict=False):
                 influence = np.nan_to_num(one * factor, posinf=0.0, neginf=0.0)
                 np.multiply(g, influence[:, None], out=weighted)
-                out += weighted.T @ weighted  # of one array: half the work of a general product
+                out += inner(weighted, weighted)
         np.multiply(g, w[:, None], out=weighted)
-        self._sums[2] += weighted.T @ weighted
+        self._sums[2] += inner(weighted, weighted)
 
     def uncertainty(self) -> Uncertainty:
         """Return the quadratic forms."""
@@ -279,7 +280,7 @@ def quadratic(g: Array, matrix: Array) -> Array:
     of bands and noise to be subtracted.
     """
     if len(g) <= _FEW:
-        return np.maximum(np.einsum("qp,qp->q", g @ matrix, g), 0.0)
+        return np.maximum(np.einsum("qp,qp->q", times(g, matrix), g), 0.0)
     root = np.sqrt(np.maximum(np.diag(matrix), 0.0))  # scaled by these, entries are at most 1
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     scaled = (inverse[:, None] * matrix * inverse).astype(np.float32)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
+from fastmcmd.backends.tall_skinny import eigh, inner, times
 from fastmcmd.gram import KernelFeatures, offset_of
 from fastmcmd.kernels import Kernel, scale_columns, split_scales
 from fastmcmd.kernels.custom import examine_kernel
@@ -117,7 +118,7 @@ class Smoother:
         """Return `basis` and the coordinates (n, p) of its rows, with one computation of kernel values."""
         features = np.empty((len(x), self.rank))
         basis = self._basis(x, weights, features)
-        return basis, features @ basis.vectors[:, basis.significant]
+        return basis, times(features, basis.vectors[:, basis.significant])
 
     def _basis(self, x: Array, weights: Array | None, features: Array | None) -> Basis:
         """Return `basis`, and fill ``features`` (n, m) with f(x)."""
@@ -130,11 +131,11 @@ class Smoother:
                 features[rows] = block
             if weights is not None and squared is not None:
                 weighted = block * weights[rows, None]
-                squared += weighted.T @ weighted
+                squared += inner(weighted, weighted)
                 block = block * np.sqrt(weights[rows, None])
-            gram += block.T @ block  # of one array: half the work of a general product
+            gram += inner(block, block)
         total = float(len(x) if weights is None else weights.sum())
-        return Basis(self, *np.linalg.eigh(gram), total, squared)
+        return Basis(self, *eigh(gram), total, squared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ class Basis:
 
     def coordinates(self, x: Array) -> Array:
         """Return g(x) (n, p) for inputs (n, d)."""
-        return np.asarray(self.smoother.transform(x) @ self.vectors[:, self.significant])
+        return times(self.smoother.transform(x), self.vectors[:, self.significant])
 
     def shrinkage(self, lam: float) -> Array:
         """Return ``1 / (s + N lam)`` (p,): ``a(x)'E = g(x) diag(shrinkage) (G'WE)``."""
@@ -196,8 +197,8 @@ class Basis:
         if self.squared is None:
             squares = np.square(shrunk) @ self.spectrum
         else:
-            z = shrunk @ self.vectors[:, self.significant].T
-            squares = np.einsum("nm,nm->n", z @ self.squared, z)
+            z = times(shrunk, self.vectors[:, self.significant].T)
+            squares = np.einsum("nm,nm->n", times(z, self.squared), z)
         diagonal = self.smoother.diagonal(x)
         share = np.divide(explained, diagonal, out=np.zeros(len(x)), where=diagonal > 0)
         return np.divide(share**2, squares, out=np.zeros(len(x)), where=squares > 0)

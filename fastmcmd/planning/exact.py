@@ -81,7 +81,7 @@ def exact_budget(
     n = rows.n
     budget = Budget.of(
         options.memory_limit, n=n, columns=columns, outputs=2 * n, rank=columns, points=n,
-        threads=get_num_threads(), estimated=True,
+        threads=get_num_threads(), estimated=True, on_device=backend.on_device,
     )  # fmt: skip
     if options.solver != "cholesky":
         return budget, ()

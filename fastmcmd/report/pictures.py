@@ -30,6 +30,7 @@ _COLOURS |= {"#999999": "var(--soft)", "#666666": "var(--soft)"}  # greys of the
 _SIZE = (5.2, 3.6)
 _DPI = 72  # of SVG
 _LINE, _LETTER, _PAD = 17.0, 6.4, 8.0  # pixels: a line of text, a digit, ticks and space around
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")  # not tab and newline
 _numbers = itertools.count(1)
 
 
@@ -104,7 +105,7 @@ def _inline(text: str, label: str) -> str:
 
     from fastmcmd._base.tables import printable
 
-    text = "".join(c for c in text[text.index("<svg") :] if c >= " " or c in "\n\t")
+    text = _CONTROL.sub("", text[text.index("<svg") :])
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"\n\s*(?=[<\"/])", " ", text)  # indents, which no tag needs
