@@ -37,6 +37,7 @@ _SCORES = {"log_score": "negative log-likelihood", "crps": "CRPS"}  # the first 
 _HEADROOM = 1.06  # above the highest bar
 _POINTS = 20_000
 _TITLE = 42  # letters of a title that fit above a panel
+_HANDLE = 6  # letters that the line or marker beside a name in a legend takes
 
 
 @dataclass(frozen=True)
@@ -415,4 +416,24 @@ def evaluation(
         panel.draw(ax)
         title = f"{panel.title}: {plain(panel.model)}" if panel.model else panel.title
         ax.set_title(textwrap.fill(title, _TITLE))
+    if len(evaluations) > 1:
+        _share_legend(figure, [plain(name) for name in evaluations])
     return figure
+
+
+def _share_legend(figure: Figure, names: list[str]) -> None:
+    """Draw one legend of the models above the plots, in place of those that would cover curves."""
+    handles: dict[str, Any] = {}
+    for ax in figure.axes:
+        legend = ax.get_legend()
+        labels = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+        if legend is not None and set(labels) <= set(names):
+            legend.remove()
+            handles = {**labels, **handles}
+    shown_names = [name for name in names if name in handles]
+    if shown_names:
+        letters = max(map(len, shown_names)) + _HANDLE
+        figure.legend(
+            [handles[name] for name in shown_names], shown_names, frameon=False,
+            loc="outside upper center", ncols=max(1, min(len(shown_names), 3 * _TITLE // letters)),
+        )  # fmt: skip

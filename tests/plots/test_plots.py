@@ -212,7 +212,7 @@ def test_several_evaluations_share_pictures(rng):
     figure = plots.evaluation(fm.compare(evaluations))
     by_title = {ax.get_title(): ax for ax in figure.axes if ax.get_title()}
     assert len(by_title) == 12
-    names = [text.get_text() for text in by_title["Reliability"].get_legend().get_texts()]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["right", r" _costs \$5"]  # shown unchanged
     lines = by_title["Reliability"].lines
     for line, one in zip(lines[1:], evaluations.values(), strict=True):
@@ -443,3 +443,25 @@ def test_inputs_without_support_are_marked_at_the_bottom(rng):
         assert (height[:, 1] < 0.05).all()
         assert "enough rows" in ax.texts[0].get_text()
     plt.close(axes[0].figure)
+
+
+def test_models_share_a_legend_above_the_plots(rng):
+    """Long names of models covered curves, and axes beside their own."""
+    x, y = rng.normal(size=(200, 2)), rng.normal(size=200)
+    names = [
+        "gradient boosting with quantile heads, tuned",
+        "_deep ensemble of five $networks$",
+        "linear",
+    ]
+    models = {name: (np.zeros(200), 1.0 + place) for place, name in enumerate(names)}
+    figure = plots.evaluation(fm.compare(models, y, x))
+    legend = figure.legends[0]
+    shown_names = [text.get_text() for text in legend.get_texts()]
+    assert shown_names == [names[0], r" _deep ensemble of five \$networks\$", names[2]]
+    figure.canvas.draw()
+    bottom = legend.get_window_extent().y0
+    for ax in figure.axes:
+        assert ax.get_legend() is None
+        assert ax.get_tightbbox().y1 <= bottom
+    alone = plots.evaluation(fm.evaluate(y, models["linear"], x))
+    assert alone.legends == []
