@@ -320,7 +320,8 @@ class _ResidualPass:
         self._features, self._dtype, self._row_pass, self._at = features, dtype, row_pass, at
         draws = sampled_rows(features.rank)
         self.sample = sample = self._problem.sample(
-            features, row_pass.bounded_residual_diagonal, stream.weights, row_pass.norms, draws
+            features, stream.x, lambda rows: stream.rhs(rows)[0],
+            row_pass.bounded_residual_diagonal, stream.weights, row_pass.norms, draws,
         )
         sample.begin(stream.x[sample.rows], stream.columns)
         self._sweep = passes.progress.sweep("sampled residuals", len(stream))
