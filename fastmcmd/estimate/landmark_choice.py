@@ -325,6 +325,9 @@ class LandmarkChoice:
                 count.decide(search.rank, last=last)
             if last:
                 break
+        further = max((count.landmarks for count in counts if count.kind is not None), default=0)
+        if further > candidates.search.rank:
+            candidates = self._grown(candidates, further, most)
         search = candidates.search
         kinds = {model: count.kind for model, count in enumerate(counts) if count.kind is not None}
         if len(kinds) < len(counts) and not setting.give_up:

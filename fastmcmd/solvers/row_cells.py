@@ -23,7 +23,7 @@ _LEVELS = 0.99, 0.8, 0.1  # kernel values, relative to k(x, x), at distances tha
 _WIDTH = 2.0  # side of a cell, in such distances
 _DIRECTIONS = 8
 _BINS = 4  # least number of bins for each row: cells that share a bin count as one
-_HALVINGS = 40
+_OCTAVES = 30  # distances from 2^-30 to 2^30
 _LARGEST = 2.0**52  # numbers of cells beyond it are rounded
 _MOST = 8192  # rows of the largest guesses, whose cells are compared
 
@@ -39,8 +39,8 @@ def row_cells(kernel: Kernel, x: HostArray) -> list[Index]:
     at = times(np.asarray(x, dtype=np.float64), directions)
     mask = (1 << int(np.ceil(np.log2(_BINS * n)))) - 1
     cells = []
-    for level in _LEVELS:
-        side = _WIDTH * _distance(kernel, dim, level)
+    for distance in _distances(kernel, dim):
+        side = _WIDTH * distance
         factors = rng.integers(1, 2**62, at.shape[1], dtype=np.int64) | 1
         places = np.floor(at / side + rng.random(at.shape[1]))
         np.clip(places, -_LARGEST, _LARGEST, out=places)
@@ -49,16 +49,14 @@ def row_cells(kernel: Kernel, x: HostArray) -> list[Index]:
     return cells
 
 
-def _distance(kernel: Kernel, dim: int, level: float) -> float:
-    """Return the distance over which the kernel falls to a share of k(x, x), in the diagonal direction."""
-    origin, unit = np.zeros((1, dim)), np.full((1, dim), dim**-0.5)
-    largest = float(kernel(origin, origin)[0, 0])
-    low, high = -30.0, 30.0  # powers of two
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        near = float(kernel(origin, 2.0**middle * unit)[0, 0]) > level * largest
-        low, high = (middle, high) if near else (low, middle)
-    return float(2.0**low)
+def _distances(kernel: Kernel, dim: int) -> list[float]:
+    """Return the distances over which the kernel falls to each of `_LEVELS`, in the diagonal direction."""
+    distances = 2.0 ** np.arange(-_OCTAVES, _OCTAVES, 0.125)
+    unit = np.full((1, dim), dim**-0.5)
+    values = np.asarray(kernel(np.zeros((1, dim)), distances[:, None] * unit))[0]
+    largest = float(np.asarray(kernel.diagonal(unit))[0])
+    counts = [int(np.count_nonzero(values > level * largest)) for level in _LEVELS]
+    return [float(distances[min(count, len(distances) - 1)]) for count in counts]
 
 
 def largest_of_cells(cells: Index, guess: Array) -> tuple[Index, Array]:
