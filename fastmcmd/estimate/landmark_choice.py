@@ -210,8 +210,9 @@ class CandidateProblem:
         coefficients = problem.coefficients(image, at.rhs, at.weight, total)
         norms = problem.norms(at.rhs - image)
         sample = problem.sample(
-            features, at.x, lambda rows: at.rhs[rows], residual_diagonal, at.weight, norms, LEAST_DRAWS
-        )
+            features, at.x, lambda model, rows: at.rhs[rows][:, problem.columns_of(model)],
+            residual_diagonal, at.weight, norms, LEAST_DRAWS,
+        )  # fmt: skip
         # Among all rows, each coefficient is smaller by the share of these rows.
         sample.account(slice(0, len(image)), coefficients * share)
         rows = sample.rows
@@ -325,9 +326,6 @@ class LandmarkChoice:
                 count.decide(search.rank, last=last)
             if last:
                 break
-        further = max((count.landmarks for count in counts if count.kind is not None), default=0)
-        if further > candidates.search.rank:
-            candidates = self._grown(candidates, further, most)
         search = candidates.search
         kinds = {model: count.kind for model, count in enumerate(counts) if count.kind is not None}
         if len(kinds) < len(counts) and not setting.give_up:

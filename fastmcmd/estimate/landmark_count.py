@@ -33,8 +33,6 @@ LEAST_RANK = _LADDER[0]
 _LOOKED_AT = 60  # ranks from which the decay of the error is extrapolated
 # A predicted error below this share of the goal is trusted.
 _SURE = 0.7
-# Factor to the number of landmarks within which a forecast from an error within the goal is not tried first.
-_AT_HAND = 1.3
 _APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
 _WORTH = 1.6  # largest cost of the trace certificate, relative to that of sampled residuals
 # Sampled errors fall like this power of the trace errors (1.1 to 1.2 measured). Single ones scatter by a
@@ -167,21 +165,6 @@ class Forecast:
         return (before[-1], self._looks[-1]) if before else None
 
     @property
-    def landmarks_at_hand(self) -> int | None:
-        """Number of landmarks, a few more than the last, that the pass itself may show to be enough.
-
-        Sampled errors fall like a power of the number of landmarks. None if the goal is farther away.
-        """
-        if self._trend is None or self.kind != "sampled" or self._looks[-1][1] > 1.0:
-            return None
-        before, (rank, error) = self._trend
-        fall = slope(before, (rank, error), "sampled")
-        if fall >= 0.0:
-            return None
-        needed = rank * max(1.0, (_SURE / error) ** (1 / fall))
-        return math.ceil(needed) if needed <= min(_AT_HAND * rank, self.most) else None
-
-    @property
     def cannot_converge(self) -> bool:
         """Whether the last errors fall too slowly."""
         trend = self._trend
@@ -216,9 +199,7 @@ class LandmarkCount:
     Attributes
     ----------
     kind : str or None
-        The certificate that reaches the goal with `landmarks`; None if none does yet.
-    landmarks : int
-        Number of landmarks, those present or a few more.
+        The certificate that reaches the goal with the present landmarks; None if none does yet.
     """
 
     def __init__(self, certificate: str, most: int, cost: PassCost) -> None:
@@ -226,7 +207,6 @@ class LandmarkCount:
         self._cost = cost
         self._cannot_converge = False
         self.kind: CertificateKind | None = None
-        self.landmarks = 0
 
     @property
     def decided(self) -> bool:
@@ -259,11 +239,9 @@ class LandmarkCount:
         if self.decided:
             return
         for kind, one in self._forecasts.items():
-            if kind == "rigorous" or self._prefers_sampled(rank, last=last):
-                landmarks = rank if one.within_goal else one.landmarks_at_hand
-                if landmarks is not None:
-                    self.kind, self.landmarks = kind, landmarks
-                    return
+            if one.within_goal and (kind == "rigorous" or self._prefers_sampled(rank, last=last)):
+                self.kind = kind
+                return
         self._cannot_converge = all(one.cannot_converge for one in self._forecasts.values())
 
     def cheapest(self) -> tuple[float, CertificateKind] | None:

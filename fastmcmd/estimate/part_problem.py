@@ -21,7 +21,7 @@ from fastmcmd.rows import Rows
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import row_cells
+from fastmcmd.solvers.row_cells import Clusters, row_cells
 
 Index = NDArray[np.intp]
 
@@ -283,7 +283,7 @@ class PartProblem:
         self,
         features: KernelFeatures,
         x: HostArray | Rows,
-        rhs: Callable[[Index], Array],
+        rhs: Callable[[int, Index], Array],
         residual_diagonal: Array,
         weight: Array | None,
         norms: HostArray,
@@ -291,12 +291,20 @@ class PartProblem:
     ) -> ResidualSample:
         """Return a sample of rows ``x`` (n, d) for measuring residuals.
 
-        ``rhs`` returns the right-hand sides (s, c) of some rows.
+        ``rhs`` returns the right-hand sides (s, c) of a model at some rows.
         """
-        terms = [term.columns for term in self.terms]
-        known = isinstance(x, np.ndarray) and self.kernel.translation_invariant
-        cells = row_cells(self.kernel, x) if known else []
+        terms, clusters = [term.columns for term in self.terms], None
+        if isinstance(x, np.ndarray) and self.kernel.translation_invariant:
+            clusters = Clusters(
+                row_cells(self.kernel, x), lambda model, rows: rhs(model, rows) / self.unit
+            )
         return ResidualSample(
-            features, residual_diagonal, weight, norms, terms, len(residual_diagonal), draws, cells,
-            lambda model, rows: rhs(rows)[:, self.columns_of(model)] / self.unit,
-        )  # fmt: skip
+            features,
+            residual_diagonal,
+            weight,
+            norms,
+            terms,
+            len(residual_diagonal),
+            draws,
+            clusters,
+        )

@@ -298,7 +298,7 @@ class _Look:
                     count.add(kind, search.rank, error, trace)
             count.decide(search.rank, last=last)
             if count.kind is not None:
-                return max(search.rank, count.landmarks), count.kind
+                return search.rank, count.kind
             if last or search.rank < rank:
                 return None, "rigorous"
         best = None if count.decided else count.cheapest()
@@ -314,6 +314,8 @@ class _Look:
             features, last=True
         )
         (solution,), sizes = certified.solutions, row_pass.sizes
+        if solution.rows is not None:  # rows far from all others have bounds of their own
+            return float(certified.errors[0]), float(certified.errors[0])
         terms = [(row_pass.residual_diagonal, np.zeros(len(rows)) if sizes is None else sizes)]
         far = rows.farthest()
         if len(far):

@@ -8,22 +8,20 @@ total counts them exactly, however few they are and however large their right-ha
 The other terms come from neighbours that the landmarks do not explain either. The sample measures them in
 rows drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the
 own terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight. A cluster that the
-landmarks do not explain may be too small for such a draw. In its rows the terms add up: within cells of rows
-that lie close together, ``|R_i|`` is about ``E_ii^(1/2) sum_j E_jj^(1/2) |B_j|`` at most. The cells where
-that is largest are always represented in the sample (`row_cells`).
+landmarks do not explain may be too small for such a draw. `Clusters` guesses its residuals, and the sample
+always has rows of the clusters where they are largest.
 
-At a row outside the sample the error is at most its own term, plus twice the largest residual of the sample.
+At a row outside the sample the residual counts as its own term and twice the largest one in the sample.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
@@ -34,10 +32,8 @@ from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import SPREAD, rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
-from fastmcmd.solvers.row_cells import largest_of_cells, signed_guess, sums_over
+from fastmcmd.solvers.row_cells import Clusters
 from fastmcmd.solvers.row_sample import RowSample
-
-Index = NDArray[np.intp]
 
 __all__ = [
     "LEAST_DRAWS",
@@ -69,7 +65,7 @@ class SampleState:
 
     image: Array
     seen: Array
-    own: Array
+    norms: Array
 
 
 class ResidualSample:
@@ -91,11 +87,8 @@ class ResidualSample:
         Seed of the draw: the same call draws the same rows.
     draws : int
         Number of rows to draw.
-    cells : sequence of ndarray (n,)
-        Cells of rows that lie close together, see `row_cells`. Without any, rows outside the sample have no
-        bound of their own.
-    outputs : callable, optional
-        Function of a model and of rows that returns their right-hand sides, if there are cells.
+    clusters : Clusters, optional
+        Rows that lie close together. Without it, rows outside the sample have no bound of their own.
     """
 
     def __init__(
@@ -107,10 +100,9 @@ class ResidualSample:
         terms: Sequence[slice],
         seed: int,
         draws: int = LEAST_DRAWS,
-        cells: Sequence[Index] = (),
-        outputs: Callable[[int, Index], Array] | None = None,
+        clusters: Clusters | None = None,
     ) -> None:
-        self._cells, self._outputs = cells, outputs
+        self._clusters = clusters
         self._features, self._residual_diagonal, self._weight = features, residual_diagonal, weight
         self._terms = list(terms)
         self.floor = float(
@@ -141,14 +133,10 @@ class ResidualSample:
             )  # e |B|^2, without overflow
             yield squares
             yield squares * residual_diagonal * weight
-            root = np.sqrt(residual_diagonal)
-            for cells in self._cells:
-                # The sum of sizes bounds that of the terms, which may cancel.
-                together = root * sums_over(cells, root * (weight * (norm / largest)))
-                rows, best = largest_of_cells(cells, together**2)
-                yield best
-                terms = (root * weight)[rows, None] * (self._outputs(model, rows) / largest)
-                yield signed_guess(cells, rows, residual_diagonal[rows], terms)
+            if self._clusters is not None:
+                yield from self._clusters.guesses(
+                    model, residual_diagonal, weight * (norm / largest)
+                )
 
     def begin(self, x: HostArray, columns: int) -> None:
         """Receive the inputs ``x`` (s, d) of the sampled rows."""
@@ -181,7 +169,7 @@ class ResidualSample:
 
     def restore(self, state: SampleState) -> None:
         """Resume from saved sums."""
-        self._image, self._fitted, self._norms = state.image, state.seen, state.own
+        self._image, self._fitted, self._norms = state.image, state.seen, state.norms
 
     def residual(self) -> Array:
         """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""
@@ -240,7 +228,7 @@ class ResidualSample:
         ratio = float(np.sqrt((squares / squared_size).max(initial=0.0)))
         own_most = float((np.sqrt(residual_diagonal) * norms).max(initial=0.0))
         slope, at_rows = float(np.sqrt(total)) / 2, None
-        if self._cells:
+        if self._clusters is not None:
             residuals = own_terms + SPREAD * float(np.sqrt(squares.max(initial=0.0)))
             residuals[self.rows] = np.sqrt(squares)
             at_rows = RowErrors(slope, 0.0, residuals)

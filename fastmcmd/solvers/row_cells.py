@@ -1,11 +1,17 @@
-"""Cells of rows that lie close together: clusters that a uniform sample would miss.
+"""Clusters of rows, which a sample of few rows would miss.
 
-Distances over which the kernel falls by a hundredth, a fifth and nine tenths give three sizes of cells. Rows
-share a cell if their projections on a few random directions do. A cluster of any size within such a distance
-falls into one or a few cells, wherever it is; isolated rows have cells of their own.
+Distances over which the kernel falls by a hundredth, a fifth and nine tenths give three sizes of cells.
+Rows share a cell if their projections on a few random directions do. A cluster within such a distance falls
+into one or a few cells, wherever it is; rows far from all others have cells of their own.
+
+In a cluster that landmarks do not explain, the terms of a residual ``R_i = -sum_j E_ij B_j`` add up. Within
+a cell ``E_ij`` is about ``(e_i e_j)^(1/2)``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,37 +21,95 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.kernels import Kernel
 
-__all__ = ["largest_of_cells", "row_cells", "signed_guess", "sums_over"]
+__all__ = ["Clusters", "row_cells"]
 
 Index = NDArray[np.intp]
+Cells = NDArray[np.signedinteger]
 
 _LEVELS = 0.99, 0.8, 0.1  # kernel values, relative to k(x, x), at distances that count as close
 _WIDTH = 2.0  # side of a cell, in such distances
 _DIRECTIONS = 8
 _BINS = 4  # least number of bins for each row: cells that share a bin count as one
+_BLOCK = 16384  # rows projected at once
 _OCTAVES = 30  # distances from 2^-30 to 2^30
-_LARGEST = 2.0**52  # numbers of cells beyond it are rounded
+_LARGEST = 2.0**52  # farther places count as one
 _MOST = 8192  # rows of the largest guesses, whose cells are compared
 
 
-def row_cells(kernel: Kernel, x: HostArray) -> list[Index]:
-    """Return a cell (n,) of each row, for each size of cells.
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Rows in cells, with their right-hand sides.
 
-    The kernel must be translation invariant.
+    Attributes
+    ----------
+    cells : list of ndarray (n,)
+        A cell of each row, for each size of cells.
+    rhs : callable
+        Function of a model and of rows (s,) that returns right-hand sides (s, c) in the unit of the norms.
     """
+
+    cells: list[Cells]
+    rhs: Callable[[int, Index], Array]
+
+    def guesses(self, model: int, residual_diagonal: Array, norms: Array) -> Iterator[Array]:
+        """Yield guesses (n,) of the squares of a model's residuals, at one row of each cell; 0 at others.
+
+        Parameters
+        ----------
+        model : int
+            Index of the model.
+        residual_diagonal : ndarray (n,)
+            ``e``.
+        norms : ndarray (n,)
+            Norms of the coefficients, up to a common factor.
+        """
+        root = np.sqrt(residual_diagonal)
+        for cells in self.cells:
+            # Terms may cancel. Their sizes bound the sum; at the largest bounds the sum itself is taken.
+            bound: Array = root * np.bincount(cells, weights=root * norms)[cells]
+            count = min(len(bound), _MOST)
+            rows = np.sort(np.argpartition(bound, len(bound) - count)[-count:])
+            some = cells[rows]
+            yield _best_of_cells(some, rows, bound[rows], len(bound)) ** 2
+            rhs = self.rhs(model, rows)
+            size = np.sqrt(row_squares(rhs))
+            factor = root[rows] * norms[rows] / np.where(size > 0.0, size, 1.0)
+            places, cell = np.unique(some, return_inverse=True)
+            sums = np.zeros((len(places), rhs.shape[1]))
+            np.add.at(sums, cell, factor[:, None] * rhs)
+            squares = residual_diagonal[rows] * row_squares(sums)[cell]
+            yield _best_of_cells(some, rows, squares, len(bound))
+
+
+def _best_of_cells(cells: Cells, rows: Index, guess: Array, n: int) -> Array:
+    """Return the guess of the best of some rows of each cell, and 0 at all other rows, as (n,)."""
+    order = np.argsort(-guess, kind="stable")
+    best = order[np.unique(cells[order], return_index=True)[1]]
+    out = np.zeros(n)
+    out[rows[best]] = guess[best]
+    return out
+
+
+def row_cells(kernel: Kernel, x: HostArray) -> list[Cells]:
+    """Return a cell (n,) of each row, for each size of cells; the kernel must be translation invariant."""
     n, dim = x.shape
     rng = generator(n, Purpose.PROBE)
     directions = rng.standard_normal((dim, min(dim, _DIRECTIONS)))
-    at = times(np.asarray(x, dtype=np.float64), directions)
+    count = directions.shape[1]
     mask = (1 << int(np.ceil(np.log2(_BINS * n)))) - 1
-    cells = []
-    for distance in _distances(kernel, dim):
-        side = _WIDTH * distance
-        factors = rng.integers(1, 2**62, at.shape[1], dtype=np.int64) | 1
-        places = np.floor(at / side + rng.random(at.shape[1]))
-        np.clip(places, -_LARGEST, _LARGEST, out=places)
-        key = (places.astype(np.int64) * factors).sum(axis=1)
-        cells.append((key >> 20) & mask)
+    sizes = [
+        (_WIDTH * distance, rng.random(count), rng.integers(1, 2**62, count) | 1)
+        for distance in _distances(kernel, dim)
+    ]
+    kind = np.int32 if mask < 2**31 else np.int64
+    cells: list[Cells] = [np.empty(n, dtype=kind) for _ in sizes]
+    for start in range(0, n, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        at = times(np.asarray(x[rows], dtype=np.float64), directions)
+        for out, (side, offset, factors) in zip(cells, sizes, strict=True):
+            places = np.clip(np.floor(at / side + offset), -_LARGEST, _LARGEST)
+            key = (places.astype(np.int64) * factors).sum(axis=1)
+            out[rows] = (key >> 20) & mask
     return cells
 
 
@@ -57,41 +121,3 @@ def _distances(kernel: Kernel, dim: int) -> list[float]:
     largest = float(np.asarray(kernel.diagonal(unit))[0])
     counts = [int(np.count_nonzero(values > level * largest)) for level in _LEVELS]
     return [float(distances[min(count, len(distances) - 1)]) for count in counts]
-
-
-def largest_of_cells(cells: Index, guess: Array) -> tuple[Index, Array]:
-    """Return the rows of the largest guesses, and the guess (n,) of the best row of each cell, 0 elsewhere.
-
-    Only cells of these rows, several thousands, have a best row.
-    """
-    count = min(len(guess), _MOST)
-    rows = np.argpartition(guess, len(guess) - count)[-count:]
-    out = np.zeros(len(guess))
-    best = _best_of_cells(cells[rows], guess[rows])
-    out[rows[best]] = guess[rows[best]]
-    return rows, out
-
-
-def _best_of_cells(cells: Index, guess: Array) -> Index:
-    """Return the places of the largest guess of each cell."""
-    order = np.argsort(-guess, kind="stable")
-    return order[np.unique(cells[order], return_index=True)[1]]
-
-
-def sums_over(cells: Index, terms: Array) -> Array:
-    """Return for each row the sum of the terms (n,) or (n, c) of all rows in its cell."""
-    if terms.ndim == 1:
-        return np.bincount(cells, weights=terms)[cells]
-    places = np.unique(cells, return_inverse=True)[1]
-    out = np.zeros((int(places.max(initial=0)) + 1, terms.shape[1]))
-    np.add.at(out, places, terms)
-    return out[places]
-
-
-def signed_guess(cells: Index, rows: Index, size: Array, terms: Array) -> Array:
-    """Return the squares ``size |sum of terms|^2`` of the best row of each cell among ``rows``, as (n,)."""
-    guess = size * row_squares(sums_over(cells[rows], terms))
-    best = _best_of_cells(cells[rows], guess)
-    out = np.zeros(len(cells))
-    out[rows[best]] = guess[best]
-    return out
