@@ -92,9 +92,9 @@ def test_tight_clusters_share_cells(kernel, d):
     x = 50 * rng.normal(size=(3000, d))
     x[1000:1030] = x[1000] + 1e-5 * rng.normal(size=(30, d))
     for cells in row_cells(kernel, x):
-        shared = np.bincount(cells)[cells]
-        assert np.median(shared[1000:1030]) >= 15
-        assert d == 1 or np.mean(shared) < 8
+        cell_sizes = np.bincount(cells)[cells]
+        assert np.median(cell_sizes[1000:1030]) >= 15
+        assert d == 1 or np.mean(cell_sizes) < 8
 
 
 def test_guesses_tell_terms_that_cancel():
