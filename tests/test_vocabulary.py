@@ -80,7 +80,6 @@ ALLOWED_BARE = {
     ("fastmcmd/device/memory.py", "held"): "property of `Device`",
     ("fastmcmd/estimate/states.py", "given"): "saved by name",
     ("fastmcmd/streaming/monitor.py", "moved"): "public property of `MonitorUpdate`",
-    ("fastmcmd/solvers/residual_sample.py", "own"): "saved by name",
     ("fastmcmd/solvers/residual_sample.py", "seen"): "saved by name",
     ("fastmcmd/streaming/congruence_saved.py", "lost"): "saved by name",
     ("fastmcmd/streaming/congruence_sums.py", "lost"): "saved by name",

@@ -158,6 +158,6 @@ def low_rank_peak(
     proposed = min(_PROPOSED, max(8, rank // 2))
     search = 8 * searched * (rank + 2 * proposed + 6 * columns + dim + 4)
     passes = 8 * block * (2 * rank + 2 * (1 + threads) * columns + 3 * dim) + 48 * rank**2
-    stored_bytes = 8 * (5 * rows + 2 * points) + 16 * models * rows
+    stored_bytes = 8 * (7 * rows + 2 * points) + 24 * models * rows
     residuals = residual_bytes + 24 * rank**2
     return threads * TILE_BYTES + stored_bytes + max(features, search, passes, residuals)

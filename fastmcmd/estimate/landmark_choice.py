@@ -250,7 +250,10 @@ class CandidateProblem:
         image = times(columns.T, np.hstack([solution.weights for solution in solutions]))
         coefficients = problem.coefficients(image, at.rhs, at.weight, total)
         norms = problem.norms(at.rhs - image)
-        sample = problem.sample(features, residual_diagonal, at.weight, norms, LEAST_DRAWS)
+        sample = problem.sample(
+            features, at.x, lambda model, rows: at.rhs[rows][:, problem.columns_of(model)],
+            residual_diagonal, at.weight, norms, LEAST_DRAWS,
+        )  # fmt: skip
         # Among all rows, each coefficient is smaller by the share of these rows.
         sample.account(slice(0, len(image)), coefficients * share)
         rows = sample.rows

@@ -111,9 +111,9 @@ def low_rank_setting(
     if not most:
         return None
     is_required = options.solver != "auto"
-    # Residual diagonal, norms, values and bounds of each row; below: sums, factors and candidates.
+    # Residual diagonal, norms, cells, values and bounds of each row; below: sums, factors and candidates.
     pool, passing = pool_bytes(candidates, _COLUMNS)
-    fixed_bytes = 8 * (4 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
+    fixed_bytes = 8 * (7 * n + 2 * points) + get_num_threads() * TILE_BYTES + pool
     budget = options.memory_limit - fixed_bytes
     fitting = math.isqrt(max(0, budget) // _BYTES_PER_PAIR)
     given_landmarks = 0 if isinstance(options.landmarks, str) else len(options.landmarks)

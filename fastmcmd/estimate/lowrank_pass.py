@@ -35,6 +35,8 @@ from fastmcmd.solvers.residual_sample import (
 )
 from fastmcmd.solvers.rounding import Rounding
 
+Index = NDArray[np.intp]
+
 __all__ = ["Pass", "Passes"]
 
 
@@ -319,12 +321,24 @@ class _ResidualPass:
         self._passes, self._problem, stream = passes, passes.problem, passes.stream
         self._features, self._dtype, self._row_pass, self._at = features, dtype, row_pass, at
         draws = sampled_rows(features.rank)
+        step = self._problem.step(features.rank)
+
+        def rhs(model: int, rows: Index) -> Array:
+            parts = [rows[start : start + step] for start in range(0, len(rows), step)]
+            return np.concatenate([stream.streams[model].rhs(part)[0] for part in parts])
+
         self.sample = sample = self._problem.sample(
-            features, row_pass.bounded_residual_diagonal, stream.weights, row_pass.norms, draws
+            features,
+            stream.x,
+            rhs,
+            row_pass.bounded_residual_diagonal,
+            stream.weights,
+            row_pass.norms,
+            draws,
         )
         sample.begin(stream.x[sample.rows], stream.columns)
         self._sweep = passes.progress.sweep("sampled residuals", len(stream))
-        self.step, self.start = self._problem.step(features.rank), 0
+        self.step, self.start = step, 0
         name = f"residuals{name} {passes.pass_count}"
         self._keep = keep = None if passes.stages is None else passes.stages(name)
         self._identity = ""

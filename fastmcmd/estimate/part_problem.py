@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,13 @@ from fastmcmd.estimate.row_stream import RowBlock, StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, tile_dtype
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
+from fastmcmd.rows import Rows
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample
 from fastmcmd.solvers.rounding import Rounding
+from fastmcmd.solvers.row_cells import Clusters, row_cells
+
+Index = NDArray[np.intp]
 
 __all__ = ["LowRankSetting", "PartProblem", "block_rows"]
 
@@ -278,13 +282,29 @@ class PartProblem:
     def sample(
         self,
         features: KernelFeatures,
+        x: HostArray | Rows,
+        rhs: Callable[[int, Index], Array],
         residual_diagonal: Array,
         weight: Array | None,
         norms: HostArray,
         draws: int,
     ) -> ResidualSample:
-        """Return a sample of rows for measuring residuals."""
-        terms = [term.columns for term in self.terms]
+        """Return a sample of rows ``x`` (n, d) for measuring residuals.
+
+        ``rhs`` returns the right-hand sides (s, c) of a model at some rows.
+        """
+        terms, clusters = [term.columns for term in self.terms], None
+        if isinstance(x, np.ndarray) and self.kernel.translation_invariant:
+            clusters = Clusters(
+                row_cells(self.kernel, x), lambda model, rows: rhs(model, rows) / self.unit
+            )
         return ResidualSample(
-            features, residual_diagonal, weight, norms, terms, len(residual_diagonal), draws
+            features,
+            residual_diagonal,
+            weight,
+            norms,
+            terms,
+            len(residual_diagonal),
+            draws,
+            clusters,
         )

@@ -7,7 +7,11 @@ total counts them exactly, however few they are and however large their right-ha
 
 The other terms come from neighbours that the landmarks do not explain either. The sample measures them in
 rows drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the
-own terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight.
+own terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight. A cluster that the
+landmarks do not explain may be too small for such a draw. `Clusters` guesses its residuals, and the sample
+always has rows of the clusters where they are largest.
+
+At a row outside the sample the residual counts as its own term and twice the largest one in the sample.
 """
 
 from __future__ import annotations
@@ -22,12 +26,13 @@ import numpy as np
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.sums import dot
-from fastmcmd.backends.tall_skinny import eigh, inner
+from fastmcmd.backends.tall_skinny import eigh, inner, row_squares
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import SPREAD, rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
+from fastmcmd.solvers.row_cells import Clusters
 from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = [
@@ -56,13 +61,11 @@ def sampled_rows(landmarks: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SampleState:
-    """The sums of `ResidualSample` so far: ``K B`` and ``F W`` of its rows (s, c), and own terms."""
+    """The sums of `ResidualSample` so far: ``K B`` and ``F W`` of its rows (s, c), and ``|B|`` of all."""
 
     image: Array
     seen: Array
-    own: Array
-    own_total: Array
-    own_most: Array
+    norms: Array
 
 
 class ResidualSample:
@@ -84,6 +87,8 @@ class ResidualSample:
         Seed of the draw: the same call draws the same rows.
     draws : int
         Number of rows to draw.
+    clusters : Clusters, optional
+        Rows that lie close together. Without it, rows outside the sample have no bound of their own.
     """
 
     def __init__(
@@ -95,7 +100,9 @@ class ResidualSample:
         terms: Sequence[slice],
         seed: int,
         draws: int = LEAST_DRAWS,
+        clusters: Clusters | None = None,
     ) -> None:
+        self._clusters = clusters
         self._features, self._residual_diagonal, self._weight = features, residual_diagonal, weight
         self._terms = list(terms)
         self.floor = float(
@@ -106,9 +113,7 @@ class ResidualSample:
         rng = generator(seed, Purpose.CERTIFICATE)
         self._sample = RowSample(len(residual_diagonal), self._sizes(norms), _CERTAIN, draws, rng)
         self.rows = self._sample.rows
-        self._own_total = np.zeros(len(self._terms))  # sum w (e |B|)^2 of each term
-        self._own_most = np.zeros(len(self._terms))  # largest sqrt(e) |B|
-        self._own_terms = np.zeros((len(self._terms), len(self.rows)))  # e |B| of the sampled rows
+        self._norms = np.zeros((len(self._terms), len(residual_diagonal)))  # |B| of each term
         self._points: Any = None
         self._image: Array | None = None
         self._fitted: Array | None = None
@@ -119,7 +124,7 @@ class ResidualSample:
         residual_diagonal = self._residual_diagonal + self.floor
         yield weight * residual_diagonal
         yield np.full(len(residual_diagonal), 1.0) if self._weight is None else self._weight
-        for norm in norms:
+        for model, norm in enumerate(norms):
             largest = float(norm.max(initial=0.0))
             if not largest > 0.0:
                 continue
@@ -128,6 +133,10 @@ class ResidualSample:
             )  # e |B|^2, without overflow
             yield squares
             yield squares * residual_diagonal * weight
+            if self._clusters is not None:
+                yield from self._clusters.guesses(
+                    model, residual_diagonal, weight * (norm / largest)
+                )
 
     def begin(self, x: HostArray, columns: int) -> None:
         """Receive the inputs ``x`` (s, d) of the sampled rows."""
@@ -148,32 +157,19 @@ class ResidualSample:
         self.account(rows, coefficients)
 
     def account(self, rows: slice, coefficients: Array) -> None:
-        """Add the rows' own terms ``e_i B_i`` to the totals."""
-        residual_diagonal = self._residual_diagonal[rows]
-        weight = 1.0 if self._weight is None else self._weight[rows]
-        first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
-        inside = self.rows[first:last] - rows.start
+        """Add the norms of the rows' coefficients, from which their own terms ``e_i B_i`` follow."""
         for index, columns in enumerate(self._terms):
-            block = coefficients[:, columns]
-            norm = np.sqrt(np.einsum("ij,ij->i", block, block))
-            own_terms = residual_diagonal * norm
-            self._own_total[index] += float((weight * own_terms**2).sum())
-            most = float((np.sqrt(residual_diagonal) * norm).max(initial=0.0))
-            self._own_most[index] = max(self._own_most[index], most)
-            self._own_terms[index, first:last] = own_terms[inside]
+            self._norms[index, rows] = np.sqrt(row_squares(coefficients[:, columns]))
 
     def state(self) -> SampleState:
         """Return the sums so far."""
         assert self._image is not None
         assert self._fitted is not None
-        return SampleState(
-            self._image, self._fitted, self._own_terms, self._own_total, self._own_most
-        )
+        return SampleState(self._image, self._fitted, self._norms)
 
     def restore(self, state: SampleState) -> None:
         """Resume from saved sums."""
-        self._image, self._fitted, self._own_terms = state.image, state.seen, state.own
-        self._own_total, self._own_most = state.own_total, state.own_most
+        self._image, self._fitted, self._norms = state.image, state.seen, state.norms
 
     def residual(self) -> Array:
         """Return ``P - (K + D) B`` (s, c) of the sampled rows: ``F W - K B``, because P - D B = F W."""
@@ -219,20 +215,30 @@ class ResidualSample:
         """
         squares = np.einsum("ij,ij->i", residual, residual)
         scale = 1.0 / (weight * lam)
-        remainder = self._weights * (squares - self._own_terms[index] ** 2)
-        total = self._own_total[index] + self._sample.upper(remainder)
+        residual_diagonal, norms = self._residual_diagonal, self._norms[index]
+        own_terms = residual_diagonal * norms
+        own_squares = own_terms**2 if self._weight is None else self._weight * own_terms**2
+        remainder = self._weights * squares - own_squares[self.rows]
+        total = float(own_squares.sum()) + self._sample.upper(remainder)
         # Not below the sum over the rows in the sample.
         total = max(total, float((self._weights * squares).sum())) * scale
         floor = max(self.floor, 1e-30)
         # A cluster beside a landmark: e is small at its rows, not at points beside it.
-        squared_size = np.maximum(self._residual_diagonal[self.rows], _LEAST_RESIDUAL * floor)
+        squared_size = np.maximum(residual_diagonal[self.rows], _LEAST_RESIDUAL * floor)
         ratio = float(np.sqrt((squares / squared_size).max(initial=0.0)))
+        own_most = float((np.sqrt(residual_diagonal) * norms).max(initial=0.0))
+        slope, at_rows = float(np.sqrt(total)) / 2, None
+        if self._clusters is not None:
+            residuals = own_terms + SPREAD * float(np.sqrt(squares.max(initial=0.0)))
+            residuals[self.rows] = np.sqrt(squares)
+            at_rows = RowErrors(slope, 0.0, residuals)
         return replace(
             solution,
-            slope=float(np.sqrt(total)) / 2,
-            miss=SPREAD * max(ratio, float(self._own_most[index])),
+            slope=slope,
+            miss=SPREAD * max(ratio, own_most),
             floor=floor,
             kind="sampled",
+            rows=at_rows,
         )
 
 
