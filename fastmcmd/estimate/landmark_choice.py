@@ -39,8 +39,9 @@ from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import LowRankSolution
-from fastmcmd.solvers.residual_sample import LEAST_DRAWS
+from fastmcmd.solvers.residual_sample import LEAST_DRAWS, ResidualSample
 from fastmcmd.solvers.rounding import Rounding
+from fastmcmd.solvers.row_cells import RowGuess
 
 __all__ = ["CANDIDATES", "CandidateProblem", "LandmarkChoice", "ResidualRows", "trace_may_suffice"]
 
@@ -183,12 +184,30 @@ class CandidateProblem:
         search.importance = importance_of(search.weight, norms)  # for later landmarks
         if self.residual_rows is None:
             every = ResidualRows(search.rows, self.rhs, search.weight)
-            at = every, search.columns, search.residual_diagonal
+            at, columns, residual_diagonal = every, search.columns, search.residual_diagonal
         else:
-            at = self.residual_rows, *search.features_of(self.residual_rows.x)
-            largest = max(largest, float(at[2].max()))
-        errors = problem.errors(self._certified(features, solutions, *at), largest)
-        return errors + self._own_terms(norms)
+            at = self.residual_rows
+            columns, residual_diagonal = search.features_of(at.x)
+            largest = max(largest, float(residual_diagonal.max()))
+        image, total = times(columns.T, weights), float(at.weight.sum())
+        coefficients = problem.coefficients(image, at.rhs, at.weight, total)
+        at_norms = problem.norms(at.rhs - image)
+        clusters = problem.cell_rows(at.x, residual_diagonal, at.weight, at_norms)
+        guesses: list[list[RowGuess]] | None = None if clusters is None else []
+        for model, of_model in enumerate(clusters or []):
+            assert guesses is not None
+            guesses.append([])
+            for some in of_model:
+                rhs = at.rhs[some.rows][:, problem.columns_of(model)] / problem.unit
+                guesses[-1] += [some.by_sizes(), some.by_sums(rhs)]
+        sample = problem.sample(
+            features, residual_diagonal, at.weight, at_norms, LEAST_DRAWS, guesses
+        )
+        # Among all rows, each coefficient is smaller by the share of these rows.
+        sample.account(slice(0, len(image)), coefficients * len(at.x) / self._n)
+        residual = self._residual_of_all(sample, at.x, columns, residual_diagonal, coefficients)
+        certified = problem.certified(sample, residual, solutions, total)
+        return problem.errors(certified, largest) + self._own_terms(norms)
 
     def rounding_errors(self) -> Array:
         """Return the error of each model, relative to the goal, that rounding alone leaves.
@@ -233,36 +252,26 @@ class CandidateProblem:
             (terms.max(axis=1) + problem.setting.scale * slope) / problem.setting.goal
         )
 
-    def _certified(
+    def _residual_of_all(
         self,
-        features: KernelFeatures,
-        solutions: list[LowRankSolution],
-        at: ResidualRows,
+        sample: ResidualSample,
+        x: HostArray,
         columns: Array,
         residual_diagonal: Array,
-    ) -> list[LowRankSolution]:
-        """Return the solutions with the sampled certificates that all rows would give them.
+        coefficients: Array,
+    ) -> Array:
+        """Return residuals of the rows of a sample as all rows would give them.
 
-        ``columns`` (r, h) are the features of the rows ``at`` which residuals are measured.
+        ``columns`` (r, h) are the features of the rows ``x`` that they are measured with.
         """
-        problem = self.problem
-        total, share = float(at.weight.sum()), len(at.x) / self._n
-        image = times(columns.T, np.hstack([solution.weights for solution in solutions]))
-        coefficients = problem.coefficients(image, at.rhs, at.weight, total)
-        norms = problem.norms(at.rhs - image)
-        sample = problem.sample(
-            features, at.x, lambda model, rows: at.rhs[rows][:, problem.columns_of(model)],
-            residual_diagonal, at.weight, norms, LEAST_DRAWS,
-        )  # fmt: skip
-        # Among all rows, each coefficient is smaller by the share of these rows.
-        sample.account(slice(0, len(image)), coefficients * share)
+        problem, share = self.problem, len(x) / self._n
         rows = sample.rows
         own_terms = residual_diagonal[rows, None] * coefficients[rows]
         residual = np.zeros_like(own_terms)
         squares = np.zeros((problem.models, len(rows)))  # of the residuals of all parts
         model_columns = [problem.columns_of(model) for model in range(problem.models)]
         for part in range(_PARTS):
-            fresh = self._residual(at.x, columns, rows, part, coefficients)
+            fresh = self._residual(x, columns, rows, part, coefficients)
             fresh += own_terms * (rows % _PARTS == part)[:, None]
             residual += fresh
             for square, some in zip(squares, model_columns, strict=True):
@@ -274,7 +283,7 @@ class CandidateProblem:
             common = min(max(common, 0.0), size)
             residual[:, some] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
         residual -= own_terms * share
-        return problem.certified(sample, residual, solutions, total)
+        return residual
 
     def _residual(
         self, x: HostArray, columns: Array, rows: Index, part: int, coefficients: Array

@@ -34,6 +34,7 @@ from fastmcmd.solvers.residual_sample import (
     sampled_rows,
 )
 from fastmcmd.solvers.rounding import Rounding
+from fastmcmd.solvers.row_cells import RowGuess
 
 Index = NDArray[np.intp]
 
@@ -322,19 +323,21 @@ class _ResidualPass:
         self._features, self._dtype, self._row_pass, self._at = features, dtype, row_pass, at
         draws = sampled_rows(features.rank)
         step = self._problem.step(features.rank)
-
-        def rhs(model: int, rows: Index) -> Array:
-            parts = [rows[start : start + step] for start in range(0, len(rows), step)]
-            return np.concatenate([stream.streams[model].rhs(part)[0] for part in parts])
-
-        self.sample = sample = self._problem.sample(
-            features,
-            stream.x,
-            rhs,
-            row_pass.bounded_residual_diagonal,
-            stream.weights,
-            row_pass.norms,
-            draws,
+        problem, diagonal = self._problem, row_pass.bounded_residual_diagonal
+        clusters = problem.cell_rows(stream.x, diagonal, stream.weights, row_pass.norms)
+        guesses: list[list[RowGuess]] | None = None if clusters is None else []
+        for one, of_model in zip(stream.streams, clusters or [], strict=False):
+            assert guesses is not None
+            guesses.append([])
+            for some in of_model:
+                parts = [
+                    one.rhs(some.rows[start : start + step])[0]
+                    for start in range(0, len(some.rows), step)
+                ]
+                rhs = np.concatenate(parts) / problem.unit
+                guesses[-1] += [some.by_sizes(), some.by_sums(rhs)]
+        self.sample = sample = problem.sample(
+            features, diagonal, stream.weights, row_pass.norms, draws, guesses
         )
         sample.begin(stream.x[sample.rows], stream.columns)
         self._sweep = passes.progress.sweep("sampled residuals", len(stream))

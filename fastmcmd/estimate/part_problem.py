@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,9 @@ from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
-from fastmcmd.solvers.residual_sample import ResidualSample
+from fastmcmd.solvers.residual_sample import ResidualSample, floor_of
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import Clusters, row_cells
+from fastmcmd.solvers.row_cells import CellRows, RowGuess, largest_cells, row_cells
 
 Index = NDArray[np.intp]
 
@@ -279,32 +279,33 @@ class PartProblem:
             out[model] = np.minimum(norms, _LARGEST)  # for rows unlike the sampled ones
         return out
 
+    def cell_rows(
+        self, x: HostArray | Rows, residual_diagonal: Array, weight: Array | None, norms: HostArray
+    ) -> list[list[CellRows]] | None:
+        """Return rows of clusters whose residuals may be large, for each model and size of cells.
+
+        None if rows ``x`` are not in memory, or the kernel is not translation invariant.
+        """
+        if not (isinstance(x, np.ndarray) and self.kernel.translation_invariant):
+            return None
+        all_cells, out = row_cells(self.kernel, x), list[list[CellRows]]()
+        residual_diagonal = residual_diagonal + floor_of(residual_diagonal, weight)
+        scale = 1.0 if weight is None else weight
+        for norm in norms:
+            largest = float(norm.max(initial=0.0))
+            sizes, some = scale * (norm / max(largest, 1e-300)), all_cells if largest > 0.0 else []
+            out.append([largest_cells(cells, residual_diagonal, sizes) for cells in some])
+        return out
+
     def sample(
         self,
         features: KernelFeatures,
-        x: HostArray | Rows,
-        rhs: Callable[[int, Index], Array],
         residual_diagonal: Array,
         weight: Array | None,
         norms: HostArray,
         draws: int,
+        guesses: list[list[RowGuess]] | None,
     ) -> ResidualSample:
-        """Return a sample of rows ``x`` (n, d) for measuring residuals.
-
-        ``rhs`` returns the right-hand sides (s, c) of a model at some rows.
-        """
-        terms, clusters = [term.columns for term in self.terms], None
-        if isinstance(x, np.ndarray) and self.kernel.translation_invariant:
-            clusters = Clusters(
-                row_cells(self.kernel, x), lambda model, rows: rhs(model, rows) / self.unit
-            )
-        return ResidualSample(
-            features,
-            residual_diagonal,
-            weight,
-            norms,
-            terms,
-            len(residual_diagonal),
-            draws,
-            clusters,
-        )
+        """Return a sample of rows for measuring residuals; ``guesses`` are those of `cell_rows`."""
+        terms, n = [term.columns for term in self.terms], len(residual_diagonal)
+        return ResidualSample(features, residual_diagonal, weight, norms, terms, n, draws, guesses)

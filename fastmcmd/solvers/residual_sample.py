@@ -8,7 +8,7 @@ total counts them exactly, however few they are and however large their right-ha
 The other terms come from neighbours that the landmarks do not explain either. The sample measures them in
 rows drawn by importance (`RowSample`): by ``E_ii`` (by Cauchy-Schwarz ``|R_i|^2 <= E_ii B'E B``), by the
 own terms, by ``E_ii |B_i|^2`` (the size of the error at the row itself), and by weight. A cluster that the
-landmarks do not explain may be too small for such a draw. `Clusters` guesses its residuals, and the sample
+landmarks do not explain may be too small for such a draw. `row_cells` guesses its residuals, and the sample
 always has rows of the clusters where they are largest.
 
 At a row outside the sample the residual counts as its own term and twice the largest one in the sample.
@@ -32,7 +32,7 @@ from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import SPREAD, rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
-from fastmcmd.solvers.row_cells import Clusters
+from fastmcmd.solvers.row_cells import RowGuess
 from fastmcmd.solvers.row_sample import RowSample
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "ResidualSample",
     "SampleState",
     "certified_by_all",
+    "floor_of",
     "full_residual_bytes",
     "sampled_rows",
 ]
@@ -57,6 +58,16 @@ _SURPRISE = 0.02  # share of wrongly guessed rows in the total from which the sa
 def sampled_rows(landmarks: float) -> int:
     """Return how many rows are drawn for the residuals at so many landmarks."""
     return int(min(max(landmarks / _OF_LANDMARKS, LEAST_DRAWS), _MOST_DRAWN))
+
+
+def floor_of(residual_diagonal: Array, weight: Array | None) -> float:
+    """Return the mean of the residual diagonal over all rows, which guesses add to that of each row."""
+    mean = (
+        residual_diagonal.mean()
+        if weight is None
+        else np.average(residual_diagonal, weights=weight)
+    )
+    return float(mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +98,9 @@ class ResidualSample:
         Seed of the draw: the same call draws the same rows.
     draws : int
         Number of rows to draw.
-    clusters : Clusters, optional
-        Rows that lie close together. Without it, rows outside the sample have no bound of their own.
+    guesses : list of RowGuess, for each term, optional
+        Guesses of residuals of rows that lie close together. Without them, rows outside the sample have no
+        bound of their own.
     """
 
     def __init__(
@@ -100,16 +112,12 @@ class ResidualSample:
         terms: Sequence[slice],
         seed: int,
         draws: int = LEAST_DRAWS,
-        clusters: Clusters | None = None,
+        guesses: Sequence[Sequence[RowGuess]] | None = None,
     ) -> None:
-        self._clusters = clusters
+        self._guesses = guesses
         self._features, self._residual_diagonal, self._weight = features, residual_diagonal, weight
         self._terms = list(terms)
-        self.floor = float(
-            residual_diagonal.mean()
-            if weight is None
-            else np.average(residual_diagonal, weights=weight)
-        )
+        self.floor = floor_of(residual_diagonal, weight)
         rng = generator(seed, Purpose.CERTIFICATE)
         self._sample = RowSample(len(residual_diagonal), self._sizes(norms), _CERTAIN, draws, rng)
         self.rows = self._sample.rows
@@ -133,10 +141,8 @@ class ResidualSample:
             )  # e |B|^2, without overflow
             yield squares
             yield squares * residual_diagonal * weight
-            if self._clusters is not None:
-                yield from self._clusters.guesses(
-                    model, residual_diagonal, weight * (norm / largest)
-                )
+            for guess in self._guesses[model] if self._guesses else ():
+                yield guess.at_all(len(residual_diagonal))
 
     def begin(self, x: HostArray, columns: int) -> None:
         """Receive the inputs ``x`` (s, d) of the sampled rows."""
@@ -228,7 +234,7 @@ class ResidualSample:
         ratio = float(np.sqrt((squares / squared_size).max(initial=0.0)))
         own_most = float((np.sqrt(residual_diagonal) * norms).max(initial=0.0))
         slope, at_rows = float(np.sqrt(total)) / 2, None
-        if self._clusters is not None:
+        if self._guesses is not None:
             residuals = own_terms + SPREAD * float(np.sqrt(squares.max(initial=0.0)))
             residuals[self.rows] = np.sqrt(squares)
             at_rows = RowErrors(slope, 0.0, residuals)

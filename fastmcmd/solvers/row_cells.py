@@ -10,7 +10,6 @@ a cell ``E_ij`` is about ``(e_i e_j)^(1/2)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.kernels import Kernel
 
-__all__ = ["Clusters", "row_cells"]
+__all__ = ["CellRows", "RowGuess", "largest_cells", "row_cells"]
 
 Index = NDArray[np.intp]
 Cells = NDArray[np.signedinteger]
@@ -37,57 +36,72 @@ _MOST = 8192  # rows of the largest guesses, whose cells are compared
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
-    """Rows in cells, with their right-hand sides.
+class RowGuess:
+    """Guesses of squares of residuals at some ``rows``; they are 0 at all others."""
+
+    rows: Index
+    squares: Array
+
+    def at_all(self, n: int) -> Array:
+        """Return the guesses of n rows."""
+        out = np.zeros(n)
+        out[self.rows] = self.squares
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """Rows of the cells where the terms of a residual are largest.
 
     Attributes
     ----------
-    cells : list of ndarray (n,)
-        A cell of each row, for each size of cells.
-    rhs : callable
-        Function of a model and of rows (s,) that returns right-hand sides (s, c) in the unit of the norms.
+    rows : ndarray (s,)
+        The rows.
+    cells : ndarray (s,)
+        Their cells.
+    bound : ndarray (s,)
+        A bound on the sum of the terms of their residuals within the cell.
+    residual_diagonal, norms : ndarray (s,)
+        ``e``, and norms of coefficients up to a common factor.
     """
 
-    cells: list[Cells]
-    rhs: Callable[[int, Index], Array]
+    rows: Index
+    cells: Cells
+    bound: Array
+    residual_diagonal: Array
+    norms: Array
 
-    def guesses(self, model: int, residual_diagonal: Array, norms: Array) -> Iterator[Array]:
-        """Yield guesses (n,) of the squares of a model's residuals, at one row of each cell; 0 at others.
+    def by_sizes(self) -> RowGuess:
+        """Return guesses at one row of each cell, from the sizes of the terms, which may cancel."""
+        return self._best(self.bound**2)
 
-        Parameters
-        ----------
-        model : int
-            Index of the model.
-        residual_diagonal : ndarray (n,)
-            ``e``.
-        norms : ndarray (n,)
-            Norms of the coefficients, up to a common factor.
-        """
-        root = np.sqrt(residual_diagonal)
-        for cells in self.cells:
-            # Terms may cancel. Their sizes bound the sum; at the largest bounds the sum itself is taken.
-            bound: Array = root * np.bincount(cells, weights=root * norms)[cells]
-            count = min(len(bound), _MOST)
-            rows = np.sort(np.argpartition(bound, len(bound) - count)[-count:])
-            some = cells[rows]
-            yield _best_of_cells(some, rows, bound[rows], len(bound)) ** 2
-            rhs = self.rhs(model, rows)
-            size = np.sqrt(row_squares(rhs))
-            factor = root[rows] * norms[rows] / np.where(size > 0.0, size, 1.0)
-            places, cell = np.unique(some, return_inverse=True)
-            sums = np.zeros((len(places), rhs.shape[1]))
-            np.add.at(sums, cell, factor[:, None] * rhs)
-            squares = residual_diagonal[rows] * row_squares(sums)[cell]
-            yield _best_of_cells(some, rows, squares, len(bound))
+    def by_sums(self, rhs: Array) -> RowGuess:
+        """Return guesses at one row of each cell, from sums of terms with right-hand sides (s, c)."""
+        size = np.sqrt(row_squares(rhs))
+        factor = np.sqrt(self.residual_diagonal) * self.norms / np.where(size > 0.0, size, 1.0)
+        places, cell = np.unique(self.cells, return_inverse=True)
+        sums = np.zeros((len(places), rhs.shape[1]))
+        np.add.at(sums, cell, factor[:, None] * rhs)
+        return self._best(self.residual_diagonal * row_squares(sums)[cell])
+
+    def _best(self, squares: Array) -> RowGuess:
+        """Return the largest of the guesses in each cell."""
+        order = np.argsort(-squares, kind="stable")
+        best = order[np.unique(self.cells[order], return_index=True)[1]]
+        return RowGuess(self.rows[best], squares[best])
 
 
-def _best_of_cells(cells: Cells, rows: Index, guess: Array, n: int) -> Array:
-    """Return the guess of the best of some rows of each cell, and 0 at all other rows, as (n,)."""
-    order = np.argsort(-guess, kind="stable")
-    best = order[np.unique(cells[order], return_index=True)[1]]
-    out = np.zeros(n)
-    out[rows[best]] = guess[best]
-    return out
+def largest_cells(cells: Cells, residual_diagonal: Array, norms: Array) -> CellRows:
+    """Return rows of the ``cells`` (n,) where terms of residuals are largest.
+
+    ``norms`` (n,) are those of the coefficients, up to a common factor.
+    """
+    root = np.sqrt(residual_diagonal)
+    # Terms may cancel. Their sizes bound the sum; at the largest bounds the sum itself can be taken.
+    bound: Array = root * np.bincount(cells, weights=root * norms)[cells]
+    count = min(len(bound), _MOST)
+    rows = np.sort(np.argpartition(bound, len(bound) - count)[-count:])
+    return CellRows(rows, cells[rows], bound[rows], residual_diagonal[rows], norms[rows])
 
 
 def row_cells(kernel: Kernel, x: HostArray) -> list[Cells]:

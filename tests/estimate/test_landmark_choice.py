@@ -1,5 +1,7 @@
 """Errors that the search for landmarks predicts, against those that a pass over all rows certifies."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -31,8 +33,13 @@ def test_the_predicted_error_is_that_of_all_rows(seed, by_norm, monkeypatch):
     options = {"x_kernel": fm.RBF(1 / 8), "lam": 0.1, "solver": "lowrank", "certificate": "sampled"}
     certified = fm.cce(x, y, fm.Gaussian(mean, 0.3), tol=1e-3, **options)
     rank, error = predicted[-1]
-    assert rank == certified.info.landmarks
-    ratio = error / certified.error_bounds.max()
+    bound = float(certified.error_bounds.max())
+    if (
+        rank != certified.info.landmarks
+    ):  # the prediction was within the tolerance, and the error was not
+        (note,) = certified.info.notes
+        bound = float(re.match(rf"{rank} landmarks left an error of (\S+):", note)[1])
+    ratio = error / bound
     # Those of the candidates themselves are a quarter or less: the tails hold isolated rows.
     assert 1 / 2 < ratio < 2
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.solvers.row_cells import Clusters, row_cells
+from fastmcmd.solvers.row_cells import largest_cells, row_cells
 
 N, APART = 20000, 80.0
 
@@ -104,9 +104,9 @@ def test_guesses_tell_terms_that_cancel():
     x[:20], x[20:40] = x[0], x[20]
     rhs = np.ones((n, 1))
     rhs[1:20:2] = -1.0
-    clusters = Clusters(row_cells(fm.RBF(0.5), x), lambda _model, rows: rhs[rows])
-    guesses = list(clusters.guesses(0, np.ones(n), np.ones(n)))
-    for sizes, sums in zip(guesses[::2], guesses[1::2], strict=True):
+    for cells in row_cells(fm.RBF(0.5), x):
+        some = largest_cells(cells, np.ones(n), np.ones(n))
+        sizes, sums = some.by_sizes().at_all(n), some.by_sums(rhs[some.rows]).at_all(n)
         assert np.isclose(sizes[:20].max(), sizes[20:40].max(), rtol=0.3)
         assert sums[:20].max() < 10.0
         assert np.isclose(sums[20:40].max(), 400.0, rtol=0.3)
