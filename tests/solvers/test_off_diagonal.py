@@ -17,7 +17,7 @@ from fastmcmd.solvers.block_cg import BlockCGRun
 def test_terms_are_those_of_a_solution(rng, tolerance):
     """Also where the first residual is near the target, so that CG makes few products."""
     n, kernel = 400, fm.RBF(0.5)
-    x = rng.normal(size=(n, 3)) * 50
+    x = np.arange(n)[:, None] * np.full((1, 3), 100.0)
     x[:20] = x[0] + 0.02 * rng.normal(size=(20, 3))
     rhs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None]
     operator = GramOperator(get_backend("cpu", kernel), kernel, x, EXACT, 10**9)
