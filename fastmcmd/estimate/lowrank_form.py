@@ -137,11 +137,14 @@ class _Round:
             if isinstance(sample.all_outputs, DrawnOutputs)
         ]
         self._drawn_outputs = np.concatenate(parts) if parts else None
+        # Of few rows, more features take longer than the dense form, which follows.
+        hasty = setting.give_up and not setting.patient
+        most = min(MOST_RANK, len(nature.design) // 4) if hasty else MOST_RANK
         for one in pending:
             values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
             self._outputs = max(self._outputs, len(values))
             factored = output_features(
-                task.y_kernel, task.y_backend, values, one.eps, MOST_RANK, importance
+                task.y_kernel, task.y_backend, values, one.eps, most, importance
             )
             if factored is not None:
                 groups = _groups(one.samples, factored[0].rank)

@@ -188,7 +188,8 @@ class _SystemRun:
         """Return the block (n, k) that the caller multiplies by K."""
         assert self.directions is not None
         block = self._blocks.scaled(self._scale, self.directions)
-        near = self.norm <= _NEAR_END * self.target
+        # Before the first product the solution is zero, and shows no terms.
+        near = self.iterations > 0 and self.norm <= _NEAR_END * self.target
         if self._diagonal is None or self.term_squares is not None or not near:
             return block
         value = self._blocks.host(self._blocks.scaled(self._scale, self.solution))

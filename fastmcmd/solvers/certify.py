@@ -1,4 +1,4 @@
-"""Certificates: bounds on the residual of a solution, measured_squares with float64 tiles.
+"""Certificates: bounds on the residual of a solution, measured with float64 tiles.
 
 `exact` computes the residual of every row in float64 and bounds the remaining rounding (rigorous).
 `refined` certifies a correction that solves for such a residual: the correction is small, and so is the

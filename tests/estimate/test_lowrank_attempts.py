@@ -167,3 +167,14 @@ def test_more_landmarks_are_not_tried_against_rounding():
     assert result.info.passes == 1
     exact = oracle.mcmd(x, x, y, x, draws, X_KERNEL, Y_KERNEL, lam=1e-5)
     assert (np.abs(result.values - exact) <= result.error_bounds + 1e-6).all()
+
+
+def test_few_rows_with_many_output_features_take_the_dense_form(rng):
+    """A kernel with a kink has as many features as there are outputs."""
+    x, y, p = rng.normal(size=(3, 1000))
+    kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.Laplacian(1.0)}
+    result = fm.cce(x, y, p, **kernels, lam=0.01)
+    assert (result.info.solver, result.info.form) == ("cholesky", "dense")
+    required = fm.cce(x, y, p, **kernels, lam=0.01, solver="lowrank", tol=1e-4)
+    assert required.info.form == "feature"
+    np.testing.assert_allclose(required.values, result.values, rtol=0, atol=1e-4)
