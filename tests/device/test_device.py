@@ -31,7 +31,11 @@ KERNEL = 2.0 * fm.RBF(0.3) + fm.Polynomial(2, 0.1, 1.0) * fm.Laplacian(0.05)
 
 
 def test_blocks_of_cg_stay_on_the_device(monkeypatch):
-    """Between products only small matrices are copied: the solution leaves the device once, at the end."""
+    """Between products only small matrices are copied: the solution leaves the device twice.
+
+    That is near the end, where its sizes and four columns of a product guide the certificate, and at the
+    end.
+    """
     x = rows_of(900, 40)
     y = noisy_sine(np.random.default_rng(0), x)
     device = HostDevice(10**8)
@@ -51,8 +55,9 @@ def test_blocks_of_cg_stay_on_the_device(monkeypatch):
     bound = result.error_bound + exact.error_bound
     assert np.abs(result.values - exact.values).max() <= bound
     assert result.info.iterations > 4
-    # The solution and its residual, and products of the certificate and of the values at the inputs.
-    assert sum(large) <= 5
+    # The solution near the end and four columns of its product; the solution and its residual, and products
+    # of the certificate and of the values at the inputs.
+    assert sum(large) <= 7
     assert len(large) > 20
 
 
