@@ -320,18 +320,19 @@ class CpuBackend(Backend):
         out = np.empty((packed.n, v.shape[1]))
         if not out.size:
             return out
-        quantized, threads = isinstance(packed, QuantizedGram), get_num_threads()
-        tiles = (
-            (packed.tiles, packed.scales) if isinstance(packed, QuantizedGram) else (packed.tiles,)
-        )
-        v = _like(v, np.float32 if quantized else packed.tiles.dtype)
-        if packed.source is not None:
-            kernel, x = packed.source
-            product = core().partly_quantized_matmul if quantized else core().partly_packed_matmul
-            product(*_program(kernel, self.direct), x.rows, *tiles, v, out, threads=threads)
+        tiles: tuple[Any, ...]
+        if isinstance(packed, QuantizedGram):
+            tiles, dtype = (packed.tiles, packed.scales), np.dtype(np.float32)
+            from_all, from_part = core().quantized_matmul, core().partly_quantized_matmul
         else:
-            product = core().quantized_matmul if quantized else core().packed_matmul
-            product(*tiles, packed.n, v, out, threads=threads)
+            tiles, dtype = (packed.tiles,), packed.tiles.dtype
+            from_all, from_part = core().packed_matmul, core().partly_packed_matmul
+        v, threads = _like(v, dtype), get_num_threads()
+        if packed.source is None:
+            from_all(*tiles, packed.n, v, out, threads=threads)
+        else:
+            kernel, x = packed.source
+            from_part(*_program(kernel, self.direct), x.rows, *tiles, v, out, threads=threads)
         return out
 
     def packed_add_diagonal(self, packed: PackedGram, diagonal: NDArray[np.float64]) -> None:
