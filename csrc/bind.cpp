@@ -195,15 +195,22 @@ void py_quantize_matmul(const py::array& codes, const py::array& params, const p
   });
 }
 
+// out = K v from tiles in memory, and from `source`, where given, for the others.
+template <class T, class Tiles>
+void write_product(const Tiles& stored, const gram_source<T>* source, index_t n, const py::array& v,
+                   py::array& out, int threads) {
+  const index_t k = columns(v, "v");
+  const T* from = read<T>(v, "v", {n, k});
+  double* to = write<double>(out, "out", {n, k});
+  without_gil([&] {
+    packed_matmul(table<T>(), stored, source, n, from, k, to, execution_with(threads));
+  });
+}
+
 void py_quantized_matmul(const py::array& tiles, const py::array& scales, index_t n,
                          const py::array& v, py::array out, int threads) {
   const auto stored = quantized_tiles_of(tiles, scales, packed_tile(tiles, n));
-  const index_t k = columns(v, "v");
-  const float* from = read<float>(v, "v", {n, k});
-  double* to = write<double>(out, "out", {n, k});
-  without_gil([&] {
-    packed_matmul<float>(table<float>(), stored, nullptr, n, from, k, to, execution_with(threads));
-  });
+  write_product<float>(stored, nullptr, n, v, out, threads);
 }
 
 void py_partly_quantized_matmul(const py::array& codes, const py::array& params,
@@ -212,12 +219,7 @@ void py_partly_quantized_matmul(const py::array& codes, const py::array& params,
                                 int threads) {
   const gram_source<float> source = make_source(codes, params, x, x, true);
   const auto stored = quantized_tiles_of(tiles, scales, packed_tile(tiles, x.n(), true));
-  const index_t k = columns(v, "v");
-  const float* from = read<float>(v, "v", {x.n(), k});
-  double* to = write<double>(out, "out", {x.n(), k});
-  without_gil([&] {
-    packed_matmul(table<float>(), stored, &source, x.n(), from, k, to, execution_with(threads));
-  });
+  write_product(stored, &source, x.n(), v, out, threads);
 }
 
 template <class T>
@@ -225,12 +227,7 @@ void py_partly_packed_matmul(const py::array& codes, const py::array& params, co
                              const py::array& tiles, const py::array& v, py::array out, int threads) {
   const gram_source<T> source = make_source(codes, params, x, x, true);
   const auto stored = tiles_of<T>(tiles, packed_tile(tiles, x.n(), true));
-  const index_t k = columns(v, "v");
-  const T* from = read<T>(v, "v", {x.n(), k});
-  double* to = write<double>(out, "out", {x.n(), k});
-  without_gil([&] {
-    packed_matmul(table<T>(), stored, &source, x.n(), from, k, to, execution_with(threads));
-  });
+  write_product(stored, &source, x.n(), v, out, threads);
 }
 
 // Calls f with a value of the array's scalar type.
@@ -246,13 +243,7 @@ void py_packed_matmul(const py::array& tiles, index_t n, const py::array& v, py:
                       int threads) {
   with_dtype(tiles, "tiles", [&](auto zero) {
     using T = decltype(zero);
-    const auto stored = tiles_of<T>(tiles, packed_tile(tiles, n));
-    const index_t k = columns(v, "v");
-    const T* from = read<T>(v, "v", {n, k});
-    double* to = write<double>(out, "out", {n, k});
-    without_gil([&] {
-      packed_matmul<T>(table<T>(), stored, nullptr, n, from, k, to, execution_with(threads));
-    });
+    write_product<T>(tiles_of<T>(tiles, packed_tile(tiles, n)), nullptr, n, v, out, threads);
   });
 }
 

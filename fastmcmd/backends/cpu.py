@@ -264,7 +264,7 @@ class CpuBackend(Backend):
         """Return the packed tiles and their first product."""
         if not v.shape[1]:
             return self.pack(kernel, x), np.empty((x.n, 0))
-        return self._packed_product(kernel, x, v, None)
+        return self.pack_part_matmul(kernel, x, v, None)
 
     @property
     def packs_parts(self) -> bool:
@@ -272,14 +272,9 @@ class CpuBackend(Backend):
         return True
 
     def pack_part_matmul(
-        self, kernel: Kernel, x: Points, v: Array, row_blocks: int
-    ) -> tuple[PackedGram, NDArray[np.float64]]:
-        """Return packed tiles of the first row blocks and the first product."""
-        return self._packed_product(kernel, x, v, row_blocks)
-
-    def _packed_product(
         self, kernel: Kernel, x: Points, v: Array, row_blocks: int | None
     ) -> tuple[PackedGram, NDArray[np.float64]]:
+        """Return packed tiles, all or of the first row blocks, and the first product."""
         shape, is_whole = self._part_shape(x.n, row_blocks)
         tiles, out = np.empty(shape, dtype=x.dtype), np.empty((x.n, v.shape[1]))
         core().pack_matmul(

@@ -41,7 +41,7 @@ from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.residual_sample import LEAST_DRAWS, ResidualSample
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import RowGuess
+from fastmcmd.solvers.row_cells import Cells, RowGuess
 
 __all__ = ["CANDIDATES", "CandidateProblem", "LandmarkChoice", "ResidualRows", "trace_may_suffice"]
 
@@ -157,6 +157,7 @@ class CandidateProblem:
         self.problem, self.search, self.rhs, self._isolated = problem, search, rhs, isolated
         self.residual_rows: ResidualRows | None = None
         self._fitted: tuple[KernelFeatures, list[LowRankSolution], float] | None = None
+        self._cells: tuple[HostArray, list[Cells] | None] | None = None
         self._n = len(problem.stream)
 
     def errors(self, kind: str) -> Array:
@@ -183,23 +184,26 @@ class CandidateProblem:
         norms = problem.norms(self.rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
         if self.residual_rows is None:
-            every = ResidualRows(search.rows, self.rhs, search.weight)
-            at, columns, residual_diagonal = every, search.columns, search.residual_diagonal
+            at = ResidualRows(search.rows, self.rhs, search.weight)
+            columns, residual_diagonal = search.columns, search.residual_diagonal
         else:
             at = self.residual_rows
             columns, residual_diagonal = search.features_of(at.x)
             largest = max(largest, float(residual_diagonal.max()))
-        image, total = times(columns.T, weights), float(at.weight.sum())
+            image = times(columns.T, weights)
+        at_norms = norms if self.residual_rows is None else problem.norms(at.rhs - image)
+        total = float(at.weight.sum())
         coefficients = problem.coefficients(image, at.rhs, at.weight, total)
-        at_norms = problem.norms(at.rhs - image)
-        clusters = problem.cell_rows(at.x, residual_diagonal, at.weight, at_norms)
-        guesses: list[list[RowGuess]] | None = None if clusters is None else []
-        for model, of_model in enumerate(clusters or []):
-            assert guesses is not None
-            guesses.append([])
-            for some in of_model:
-                rhs = at.rhs[some.rows][:, problem.columns_of(model)] / problem.unit
-                guesses[-1] += [some.by_sizes(), some.by_sums(rhs)]
+        if self._cells is None or self._cells[0] is not at.x:
+            self._cells = at.x, problem.cells(at.x)
+        cells, guesses = self._cells[1], None
+        if cells is not None:
+            cell_rows = problem.cell_rows(cells, residual_diagonal, at.weight, at_norms)
+            guesses = [list[RowGuess]() for _ in cell_rows]
+            for model, of_model in enumerate(cell_rows):
+                for some in of_model:
+                    rhs = at.rhs[some.rows][:, problem.columns_of(model)] / problem.unit
+                    guesses[model] += some.guesses(rhs)
         sample = problem.sample(
             features, residual_diagonal, at.weight, at_norms, LEAST_DRAWS, guesses
         )

@@ -36,8 +36,6 @@ from fastmcmd.solvers.residual_sample import (
 from fastmcmd.solvers.rounding import Rounding
 from fastmcmd.solvers.row_cells import RowGuess
 
-Index = NDArray[np.intp]
-
 __all__ = ["Pass", "Passes"]
 
 
@@ -324,18 +322,17 @@ class _ResidualPass:
         draws = sampled_rows(features.rank)
         step = self._problem.step(features.rank)
         problem, diagonal = self._problem, row_pass.bounded_residual_diagonal
-        clusters = problem.cell_rows(stream.x, diagonal, stream.weights, row_pass.norms)
-        guesses: list[list[RowGuess]] | None = None if clusters is None else []
-        for one, of_model in zip(stream.streams, clusters or [], strict=False):
-            assert guesses is not None
-            guesses.append([])
-            for some in of_model:
-                parts = [
-                    one.rhs(some.rows[start : start + step])[0]
-                    for start in range(0, len(some.rows), step)
-                ]
-                rhs = np.concatenate(parts) / problem.unit
-                guesses[-1] += [some.by_sizes(), some.by_sums(rhs)]
+        cells, guesses = problem.cells(stream.x), None
+        if cells is not None:
+            cell_rows = problem.cell_rows(cells, diagonal, stream.weights, row_pass.norms)
+            guesses = [list[RowGuess]() for _ in cell_rows]
+            for of_term, of_model, one in zip(guesses, cell_rows, stream.streams, strict=True):
+                for some in of_model:
+                    parts = [
+                        one.rhs(some.rows[start : start + step])[0]
+                        for start in range(0, len(some.rows), step)
+                    ]
+                    of_term += some.guesses(np.concatenate(parts) / problem.unit)
         self.sample = sample = problem.sample(
             features, diagonal, stream.weights, row_pass.norms, draws, guesses
         )

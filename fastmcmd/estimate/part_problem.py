@@ -21,9 +21,7 @@ from fastmcmd.rows import Rows
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample, floor_of
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import CellRows, RowGuess, largest_cells, row_cells
-
-Index = NDArray[np.intp]
+from fastmcmd.solvers.row_cells import CellRows, Cells, RowGuess, largest_cells, row_cells
 
 __all__ = ["LowRankSetting", "PartProblem", "block_rows"]
 
@@ -279,16 +277,24 @@ class PartProblem:
             out[model] = np.minimum(norms, _LARGEST)  # for rows unlike the sampled ones
         return out
 
-    def cell_rows(
-        self, x: HostArray | Rows, residual_diagonal: Array, weight: Array | None, norms: HostArray
-    ) -> list[list[CellRows]] | None:
-        """Return rows of clusters whose residuals may be large, for each model and size of cells.
+    def cells(self, x: HostArray | Rows) -> list[Cells] | None:
+        """Return cells of rows ``x``, for each size of cells.
 
-        None if rows ``x`` are not in memory, or the kernel is not translation invariant.
+        None if the rows are not in memory, or the kernel is not translation invariant.
         """
         if not (isinstance(x, np.ndarray) and self.kernel.translation_invariant):
             return None
-        all_cells, out = row_cells(self.kernel, x), list[list[CellRows]]()
+        return row_cells(self.kernel, x)
+
+    def cell_rows(
+        self,
+        all_cells: list[Cells],
+        residual_diagonal: Array,
+        weight: Array | None,
+        norms: HostArray,
+    ) -> list[list[CellRows]]:
+        """Return rows of clusters whose residuals may be large, for each model and size of cells."""
+        out = list[list[CellRows]]()
         residual_diagonal = residual_diagonal + floor_of(residual_diagonal, weight)
         scale = 1.0 if weight is None else weight
         for norm in norms:
@@ -306,6 +312,6 @@ class PartProblem:
         draws: int,
         guesses: list[list[RowGuess]] | None,
     ) -> ResidualSample:
-        """Return a sample of rows for measuring residuals; ``guesses`` are those of `cell_rows`."""
+        """Return a sample of rows for measuring residuals; ``guesses`` are of `cell_rows`, or None."""
         terms, n = [term.columns for term in self.terms], len(residual_diagonal)
         return ResidualSample(features, residual_diagonal, weight, norms, terms, n, draws, guesses)

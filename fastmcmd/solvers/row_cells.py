@@ -20,7 +20,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.kernels import Kernel
 
-__all__ = ["CellRows", "RowGuess", "largest_cells", "row_cells"]
+__all__ = ["CellRows", "Cells", "RowGuess", "largest_cells", "row_cells"]
 
 Index = NDArray[np.intp]
 Cells = NDArray[np.signedinteger]
@@ -83,6 +83,10 @@ class CellRows:
         sums = np.zeros((len(places), rhs.shape[1]))
         np.add.at(sums, cell, factor[:, None] * rhs)
         return self._best(self.residual_diagonal * row_squares(sums)[cell])
+
+    def guesses(self, rhs: Array) -> list[RowGuess]:
+        """Return both kinds of guesses."""
+        return [self.by_sizes(), self.by_sums(rhs)]
 
     def _best(self, squares: Array) -> RowGuess:
         """Return the largest of the guesses in each cell."""

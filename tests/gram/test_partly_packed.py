@@ -9,6 +9,7 @@ import pytest
 from cg_runs import solve_cg
 from hypothesis import given
 from hypothesis import strategies as st
+from rare_rows import inputs, system_of, true_error
 
 import fastmcmd as fm
 from fastmcmd import _core
@@ -18,7 +19,7 @@ from fastmcmd.backends.base import QuantizedGram
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.gram.quantized import row_errors
-from fastmcmd.solvers.base import Goal, System
+from fastmcmd.solvers.base import Goal
 
 KERNELS = [fm.RBF(0.3), fm.RBF(0.7) + fm.Laplacian(2.0), fm.Polynomial(degree=3, gamma=0.2)]
 
@@ -28,12 +29,6 @@ def tiles_pay(monkeypatch):
     """Store the tiles of small problems, too."""
     monkeypatch.setattr("fastmcmd.gram.operator.cached_pays", lambda *_, **__: True)
     monkeypatch.setattr("fastmcmd.gram.operator._LEAST_SHARE", 0.0)
-
-
-def inputs(rng, n, d=3, rare=0):
-    x = rng.normal(size=(n, d))
-    x[rng.choice(n, rare, replace=False)] *= 50
-    return x
 
 
 def operator_of(kernel, x, budget, dtype=FLOAT32, name="cpu", quantized=False):
@@ -294,8 +289,7 @@ def test_certificates_hold(seed, kernel, lam, error, rare, certificate, row_bloc
     """Whatever part is stored, in 16 bits or not; rows unlike the others are at random places."""
     rng, n = np.random.default_rng(seed), 900
     x = inputs(rng, n, rare=rare)
-    y = np.sin(x[:, :1] * np.arange(1, 6)) + 0.3 * rng.normal(size=(n, 5))
-    system = System(y / np.sqrt(5), np.full(n, n * lam))
+    system = system_of(rng, x, lam)
     operator = operator_of(kernel, x, 10**9, quantized=quantized)
     operator.entry_cost = 1e3
     operator.budget = budget_for(operator, row_blocks)
@@ -308,7 +302,5 @@ def test_certificates_hold(seed, kernel, lam, error, rare, certificate, row_bloc
             operator, [system], Goal(error * scale, scale), certificate, 300, Progress(False, 1e-6)
         )
     (solution,) = outcome.solutions
-    matrix = kernel(x, x)
-    exact = np.linalg.solve(matrix + np.diag(system.shift), system.rhs)
-    true = np.linalg.norm(matrix @ (solution.value - exact), axis=1).max()
-    assert true <= solution.certificate.error(scale) * (1 + 1e-9)
+    bound = solution.certificate.error(scale)
+    assert true_error(kernel, x, system, solution.value, x) <= bound * (1 + 1e-9)

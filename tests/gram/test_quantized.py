@@ -7,6 +7,7 @@ import pytest
 from cg_runs import solve_cg
 from hypothesis import given
 from hypothesis import strategies as st
+from rare_rows import inputs, system_of, true_error
 
 import fastmcmd as fm
 from fastmcmd import _core
@@ -29,12 +30,6 @@ def few_rows(monkeypatch):
     """Quantize the tiles of small problems, too."""
     monkeypatch.setattr("fastmcmd.gram.operator.LEAST_QUANTIZED", 1)
     monkeypatch.setattr("fastmcmd.gram.operator.cached_pays", lambda *_, **__: True)
-
-
-def inputs(rng, n, d=3, rare=0):
-    x = rng.normal(size=(n, d))
-    x[rng.choice(n, rare, replace=False)] *= 50
-    return x
 
 
 def operator_of(kernel, x, quantized=True):
@@ -276,19 +271,6 @@ def test_bytes_of_tiles(rng, few_rows):
     assert operator.row_blocks == 4
     operator.quantized = False
     assert operator.row_blocks == 3
-
-
-def system_of(rng, x, lam):
-    y = np.sin(x[:, :1] * np.arange(1, 6)) + 0.3 * rng.normal(size=(len(x), 5))
-    return System(y / np.sqrt(5), np.full(len(x), len(x) * lam))
-
-
-def true_error(kernel, x, system, value, grid):
-    """Return the largest error of the answer ``k(grid)' B`` against a dense solve in float64."""
-    matrix = kernel(x, x) + np.diag(system.shift)
-    return np.linalg.norm(
-        kernel(grid, x) @ (value - np.linalg.solve(matrix, system.rhs)), axis=1
-    ).max()
 
 
 @given(
