@@ -9,7 +9,7 @@ landmarks (block randomly pivoted Cholesky of the whole matrix, one pass for eac
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,8 @@ _AGAIN = 4  # so many times more landmarks show others, for a sixteenth of the w
 _STILL_FAR, _STILL_TIMES = 0.25, 4
 # Landmarks from which rounding is looked at before the decision, and rows that show it.
 _ROUNDED, _ROUNDED_ROWS = 48, 500
+# Trace errors above this many goals may be rough: from a fit with at least this share of the landmarks.
+_FAR_ABOVE, _ROUGHLY = 3.0, 0.5
 _FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
@@ -149,6 +151,8 @@ class CandidateProblem:
         As passed.
     residual_rows : ResidualRows or None
         Rows that are no candidates, for predictions of sampled certificates; None takes the candidates.
+    fit_before : tuple of int, float and list of LowRankSolution, or None
+        Landmarks, trace and solutions of the last fit, for rough errors.
     """
 
     def __init__(
@@ -157,26 +161,22 @@ class CandidateProblem:
         self.problem, self.search, self.rhs, self._isolated = problem, search, rhs, isolated
         self.residual_rows: ResidualRows | None = None
         self._fitted: tuple[KernelFeatures, list[LowRankSolution], float] | None = None
+        self.fit_before: tuple[int, float, list[LowRankSolution]] | None = None
         self._cells: tuple[HostArray, list[Cells] | None] | None = None
         self._n = len(problem.stream)
 
-    def errors(self, kind: str) -> Array:
+    def errors(self, kind: str, *, rough: bool = False) -> Array:
         """Return the predicted error of each model by this kind of certificate, relative to the goal.
 
-        The error of "rigorous", the trace certificate, is without rounding.
+        The error of "rigorous", the trace certificate, is without rounding. Where it is far above the goal,
+        a ``rough`` one takes the energy of the solution with half as many landmarks or more.
         """
         problem, search = self.problem, self.search
-        if self._fitted is None or self._fitted[0].rank != search.rank:
-            features, sums = search.kernel_features(), problem.sums(search.rank)
-            sums.add(
-                search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight
-            )
-            sums.settle()
-            if len(self.rhs) < self._n:  # landmarks are a smaller share of all rows
-                sums.residual_trace *= len(self.rhs) / max(1, len(self.rhs) - search.rank)
-            solutions = problem.solve(sums, features, None)
-            self._fitted = features, solutions, sums.max_residual_diagonal
-        features, solutions, largest = self._fitted
+        if rough and kind == "rigorous":
+            errors = self._rough_errors()
+            if errors is not None and float(errors.min()) > _FAR_ABOVE:
+                return errors
+        features, solutions, largest = self._fit()
         if kind == "rigorous":
             return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
@@ -212,6 +212,48 @@ class CandidateProblem:
         residual = self._residual_of_all(sample, at.x, columns, residual_diagonal, coefficients)
         certified = problem.certified(sample, residual, solutions, total)
         return problem.errors(certified, largest) + self._own_terms(norms)
+
+    def _fit(self) -> tuple[KernelFeatures, list[LowRankSolution], float]:
+        """Return the features, the solutions of the candidates, and the largest residual diagonal."""
+        problem, search = self.problem, self.search
+        if self._fitted is None or self._fitted[0].rank != search.rank:
+            features, sums = search.kernel_features(), problem.sums(search.rank)
+            sums.add(
+                search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight
+            )
+            sums.settle()
+            sums.residual_trace *= self._share_of_landmarks
+            solutions = problem.solve(sums, features, None)
+            self._fitted = features, solutions, sums.max_residual_diagonal
+            self.fit_before = search.rank, self._trace, solutions
+        return self._fitted
+
+    def _rough_errors(self) -> Array | None:
+        """Return trace errors with the energy of an earlier fit; None if that had far fewer landmarks."""
+        if self.fit_before is None:
+            return None
+        rank, trace, solutions = self.fit_before
+        if rank < _ROUGHLY * self.search.rank or not trace > 0.0:
+            return None
+        share = self._trace / trace
+        fallen = [
+            replace(one, slope=share * one.slope, miss=math.sqrt(share) * one.miss)
+            for one in solutions
+        ]
+        return self.problem.errors(fallen, float(self.search.residual_diagonal.max()))
+
+    @property
+    def _trace(self) -> float:
+        """Mean of the residual diagonal over all rows, as the candidates predict it."""
+        search = self.search
+        mean = float(np.average(search.residual_diagonal, weights=search.weight))
+        return mean * self._share_of_landmarks
+
+    @property
+    def _share_of_landmarks(self) -> float:
+        """Factor of the mean residual: among all rows, landmarks are a smaller share."""
+        candidates = len(self.rhs)
+        return candidates / max(1, candidates - self.search.rank) if candidates < self._n else 1.0
 
     def rounding_errors(self) -> Array:
         """Return the error of each model, relative to the goal, that rounding alone leaves.
@@ -450,9 +492,9 @@ class LandmarkChoice:
             return
         if kind == "sampled" and candidates.residual_rows is None:
             candidates.residual_rows = self._residual_rows()
-        trace = candidates.errors("rigorous")
+        predicted = candidates.errors(kind, rough=True)
+        trace = predicted if kind == "rigorous" else candidates.errors("rigorous")
         self._traces[rank] = float(trace[asking].max())
-        predicted = trace if kind == "rigorous" else candidates.errors(kind)
         for model in asking:
             counts[model].add(kind, rank, float(predicted[model]), float(trace[model]))
         error = float(predicted[asking].max()) * goal
@@ -488,7 +530,9 @@ class LandmarkChoice:
         self.searched = max(self.searched, len(joined.rows))
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
         self._index = np.concatenate([index, isolated])
-        return CandidateProblem(self._problem, joined, rhs, self._isolated)
+        after = CandidateProblem(self._problem, joined, rhs, self._isolated)
+        after.fit_before = candidates.fit_before
+        return after
 
     def _weighted_residuals(self, features: KernelFeatures, count: int) -> Array:
         """Return ``w e(x, x)`` (n,) of the rows, 0 for those that an earlier look shows to be small.

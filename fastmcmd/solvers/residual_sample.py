@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
@@ -45,6 +46,8 @@ __all__ = [
     "sampled_rows",
 ]
 
+
+Index = NDArray[np.intp]
 
 # Rows drawn; more if there are many landmarks. Their kernel values, in float64, then cost about as much as
 # the image of all rows, in float32.
@@ -126,8 +129,8 @@ class ResidualSample:
         self._image: Array | None = None
         self._fitted: Array | None = None
 
-    def _sizes(self, norms: HostArray) -> Iterator[Array]:
-        """Yield guesses, each (n,), of the rows' terms in the sum."""
+    def _sizes(self, norms: HostArray) -> Iterator[Array | tuple[Index, Array]]:
+        """Yield guesses of the rows' terms in the sum: of all rows (n,), or of some of them."""
         weight = 1.0 if self._weight is None else self._weight
         residual_diagonal = self._residual_diagonal + self.floor
         yield weight * residual_diagonal
@@ -142,7 +145,7 @@ class ResidualSample:
             yield squares
             yield squares * residual_diagonal * weight
             for guess in self._guesses[model] if self._guesses else ():
-                yield guess.at_all(len(residual_diagonal))
+                yield guess.rows, guess.squares
 
     def begin(self, x: HostArray, columns: int) -> None:
         """Receive the inputs ``x`` (s, d) of the sampled rows."""

@@ -42,12 +42,6 @@ class RowGuess:
     rows: Index
     squares: Array
 
-    def at_all(self, n: int) -> Array:
-        """Return the guesses of n rows."""
-        out = np.zeros(n)
-        out[self.rows] = self.squares
-        return out
-
 
 @dataclass(frozen=True, eq=False)
 class CellRows:
@@ -79,10 +73,13 @@ class CellRows:
         """Return guesses at one row of each cell, from sums of terms with right-hand sides (s, c)."""
         size = np.sqrt(row_squares(rhs))
         factor = np.sqrt(self.residual_diagonal) * self.norms / np.where(size > 0.0, size, 1.0)
-        places, cell = np.unique(self.cells, return_inverse=True)
-        sums = np.zeros((len(places), rhs.shape[1]))
-        np.add.at(sums, cell, factor[:, None] * rhs)
-        return self._best(self.residual_diagonal * row_squares(sums)[cell])
+        order = np.argsort(self.cells, kind="stable")
+        in_order = self.cells[order]
+        begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
+        sums = np.add.reduceat(factor[order, None] * rhs[order], begins, axis=0)
+        squares = np.empty(len(order))
+        squares[order] = np.repeat(row_squares(sums), np.diff(begins, append=len(order)))
+        return self._best(self.residual_diagonal * squares)
 
     def guesses(self, rhs: Array) -> list[RowGuess]:
         """Return both kinds of guesses."""

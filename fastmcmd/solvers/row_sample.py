@@ -16,10 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 
 __all__ = ["RowSample"]
+
+Index = NDArray[np.intp]
 
 _STANDARD_ERRORS = 4.0
 
@@ -31,8 +34,9 @@ class RowSample:
     ----------
     n : int
         Number of rows.
-    sizes : iterable of ndarray (n,)
-        Non-negative guesses of the terms of the sum, each up to a common factor.
+    sizes : iterable of ndarray (n,), or of (rows, sizes) with ndarrays (s,)
+        Non-negative guesses of the terms of the sum, each up to a common factor. Those of distinct ``rows``
+        are 0 at all others.
     certain : int
         Number of the largest rows by each guess that are always in the sample.
     draws : int
@@ -49,18 +53,26 @@ class RowSample:
     """
 
     def __init__(
-        self, n: int, sizes: Iterable[Array], certain: int, draws: int, rng: np.random.Generator
+        self,
+        n: int,
+        sizes: Iterable[Array | tuple[Index, Array]],
+        certain: int,
+        draws: int,
+        rng: np.random.Generator,
     ) -> None:
         chance, always, guesses = np.zeros(n), np.zeros(n, dtype=bool), 0
-        for size in sizes:
+        for guess in sizes:
+            rows, size = guess if isinstance(guess, tuple) else (slice(None), guess)
             largest = float(size.max(initial=0.0))
             if not (largest > 0.0 and np.isfinite(largest)):
                 continue
             # Relative to the largest: sums of values near the ends of the exponent range do not overflow.
             size = size / largest
-            top = np.argpartition(size, max(0, n - certain))[-certain:]
-            always[top[size[top] > 0.0]] = True
-            chance += size / size.sum()
+            top = np.argpartition(size, max(0, len(size) - certain))[-certain:]
+            is_top = np.zeros(len(size), dtype=bool)
+            is_top[top] = size[top] > 0.0
+            always[rows] |= is_top
+            chance[rows] += size / size.sum()
             guesses += 1
         if guesses == 0:
             chance[:] = 1.0

@@ -69,3 +69,18 @@ def test_guesses_without_meaning_leave_a_uniform_draw(size):
     total, error = sample.estimate(np.ones(len(sample)))
     assert total == pytest.approx(100.0)
     assert error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_guesses_of_some_rows_equal_guesses_of_all(rng):
+    n = 3000
+    rows = np.sort(rng.choice(n, 200, replace=False))
+    sizes, everywhere = rng.gamma(0.3, size=200), np.zeros(n)
+    everywhere[rows] = sizes
+    other = rng.random(n)
+    some, dense = sample_of(n, [other, (rows, sizes)]), sample_of(n, [other, everywhere])
+    np.testing.assert_array_equal(some.rows, dense.rows)
+    np.testing.assert_array_equal(some.certain, dense.certain)
+    values = other * (1 + everywhere)
+    np.testing.assert_allclose(
+        some.estimate(values[some.rows]), dense.estimate(values[dense.rows]), rtol=1e-12
+    )
