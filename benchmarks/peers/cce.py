@@ -25,8 +25,8 @@ from benchmarks.benchmarks.kernel_solvers import (
     D,
     feature_differences,
     gpytorch_cg,
-    kernel_ridge,
     keops_cg,
+    kernel_ridge,
     nystroem,
     torch_direct,
 )
