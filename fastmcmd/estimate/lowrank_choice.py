@@ -41,10 +41,10 @@ _ROWS_OF_LANDMARK, _LEAST_ROWS_OF_LANDMARK = {1: 12, 2: 12}, 4
 _FEW_COLUMNS = 3
 _HARD = 4.0  # cost of CG, relative to an easy problem, from which more landmarks of few columns pay
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
-# Landmarks up to which the form takes less time than CG, by what the trace certificate needs in two columns:
-# a number for an easy problem and the factor that a hard one adds, or a number for each operation of a row.
-# The trace falls ever more slowly in more columns. Measured: 4,000 to 60,000 rows, 2 to 5 columns, tol = 1e-3
-# to 1e-6.
+# Landmarks up to which the form takes less time than CG, by what the trace needs in two columns. A number
+# for an easy problem and the factor that a hard one adds, or a number for each operation of a row. A trace
+# falls ever more slowly in more columns. Measured: 4,000 to 60,000 rows, 2 to 5 columns, and tolerances of
+# 1e-3 to 1e-6.
 _PAYING, _PAYING_HARD, _HARD_PRODUCTS, _PER_COLUMN, _MOST_COLUMNS = 120.0, 1.5, 10.0, 0.6, 5
 _PAYING_OPERATION, _PAYING_ROWS, _MANY_ROWS = 1.9e-5, 4000, 100_000
 # From so many rows on, the search is among a part of them; patient searches predict better.
