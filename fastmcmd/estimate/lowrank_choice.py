@@ -35,7 +35,7 @@ _BYTES_PER_PAIR = 200  # bytes for each pair of landmarks: sums, factors, candid
 # the largest eigenvalue. A glance at the rows takes as long as a tenth of that.
 _LEAST_ROWS, _LEAST_WORK = 4000, 1.2e10
 # The same for one column, where a few dozen landmarks are enough, and for two, where a hundred are.
-_OF_COLUMNS = {1: (1000, 1.2e9), 2: (2000, 3e9)}
+_OF_COLUMNS = {1: (1000, 3e8), 2: (2000, 3e9)}
 # Rows for each landmark at least, in few columns: a search for more takes as long as CG or a factorisation.
 _ROWS_OF_LANDMARK, _LEAST_ROWS_OF_LANDMARK = {1: 12, 2: 12}, 4
 _FEW_COLUMNS = 3
