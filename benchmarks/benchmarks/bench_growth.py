@@ -44,16 +44,8 @@ class Exponent:
             if path == "evaluate":
                 fm.evaluate(y, prediction)
             else:
-                fm.cce(
-                    x,
-                    y,
-                    prediction,
-                    x_kernel=fm.RBF(1 / (2 * d)),
-                    tol=1e-4,
-                    **options,
-                    y_kernel="paper",
-                    lam=0.1,
-                )
+                x_kernel = fm.RBF(1 / (2 * d))
+                fm.cce(x, y, prediction, x_kernel=x_kernel, tol=1e-4, lam=0.1, **options)
 
         timings = []
         for _ in range(3):

@@ -130,20 +130,20 @@ class EvaluateMixtures:
             "beta with poles",
             "zero-inflated gamma",
             "truncated gaussian",
-        ]
+        ],
+        [100_000, 1_000_000],
     ]
-    param_names = ["kind"]
+    param_names = ["kind", "n"]
     timeout = 300
     number = 1
     repeat = 2
-    n = 100_000
 
-    def setup(self, kind):
-        self.prediction = _many(kind, self.n)
+    def setup(self, kind, n):
+        self.prediction = _many(kind, n)
         self.y = self.prediction.sample(1, 0)[:, 0]
         fm.evaluate(self.y[:100], self.prediction.take(np.arange(100)))
 
-    def time_evaluate(self, kind):
+    def time_evaluate(self, kind, n):
         fm.evaluate(self.y, self.prediction)
 
 
@@ -258,27 +258,43 @@ class Recalibration:
 
 
 class FirstCall:
-    """CPU seconds of a first call in a new process with an empty cache of compiled functions."""
+    """Seconds of a first call in a new process with an empty cache of compiled functions.
+
+    ``python -m benchmarks.first_calls`` measures every public function.
+    """
 
     unit = "s"
-    params = [
-        ["classification", "poisson", "double poisson", "student t", "draws", "cce student t"]
-    ]
-    param_names = ["case"]
+    timeout = 120
     calls = {
+        "gaussian": "fm.evaluate(y, fm.Gaussian(np.zeros(200), 1.0))",
         "classification": "fm.classification.evaluate(k % 4, rng.dirichlet(np.ones(4), 200))",
         "poisson": "fm.evaluate(k, fm.Poisson(np.full(200, 4.0)))",
         "double poisson": "fm.evaluate(k, fm.DoublePoisson(np.full(200, 4.0), 2.0))",
         "student t": "fm.evaluate(y, fm.StudentT(np.linspace(3, 9, 200), np.zeros(200), 1.0))",
         "draws": "fm.evaluate(y, fm.Draws(rng.normal(size=(200, 30))))",
         "cce student t": "fm.cce(rng.normal(size=(200, 2)), y, fm.StudentT(4.0, np.zeros(200), 1.0))",
+        "log-normal": "fm.evaluate(np.exp(y), fm.LogNormal(np.zeros(200), 1.0))",
+        "verdict": "fm.verdict(x, y, fm.Gaussian(x[:, 0], 1.0))",
+        "compare": "fm.compare({'a': fm.Gaussian(x[:, 0], 1.0), 'b': fm.Gaussian(y, 2.0)}, y, x)",
+        "recalibrate": "fm.recalibration.IsotonicCDF().fit(fm.Gaussian(np.zeros(200), 2.0), y)",
     }
+    params = [list(calls)]
+    param_names = ["case"]
 
     def track_first_call(self, case):
+        """CPU seconds."""
+        return self._first(case, "process_time")
+
+    def track_wall(self, case):
+        """Wall seconds."""
+        return self._first(case, "perf_counter")
+
+    def _first(self, case, clock):
         code = (
-            "import time, numpy as np, fastmcmd as fm; rng = np.random.default_rng(0); "
-            "y, k = rng.normal(size=200), rng.poisson(4, 200); t = time.process_time(); "
-            f"{self.calls[case]}; print(time.process_time() - t)"
+            f"import numpy as np, fastmcmd as fm; from time import {clock} as clock; "
+            "rng = np.random.default_rng(0); x = rng.normal(size=(200, 2)); "
+            f"y, k = rng.normal(size=200), rng.poisson(4, 200); t = clock(); {self.calls[case]}; "
+            "print(clock() - t)"
         )
         seconds = []
         for _ in range(3):

@@ -70,9 +70,14 @@ _FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
 def trace_may_suffice(
-    x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int
-) -> bool:
-    """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs."""
+    x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int,
+    paying: float = math.inf,
+) -> bool:  # fmt: skip
+    """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs.
+
+    ``paying`` is the number of landmarks above which another solver takes less time: if the trace falls on
+    as fast, more are needed.
+    """
     n, is_line = len(x), x.shape[1] == 1
     if is_line and n < _FEW_ON_LINE:
         count, ranks = _ON_LINE_AT_FEW
@@ -96,7 +101,10 @@ def trace_may_suffice(
         if search.exhausted:
             return is_line  # so few landmarks are soon searched, and measured residuals may suffice
         looks.append((search.rank, error))
-    return not cannot_converge(looks[0], looks[1], most, "rigorous")
+    if cannot_converge(looks[0], looks[1], most, "rigorous"):
+        return False
+    fall = slope(looks[0], looks[1], "rigorous")
+    return fall == 0.0 or search.rank - math.log(error) / fall <= paying
 
 
 def _search(

@@ -19,7 +19,7 @@ from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import LowRankSetting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
-from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize
+from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize, expected_products
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import BlockCG, ProblemSize
 
@@ -35,11 +35,20 @@ _BYTES_PER_PAIR = 200  # bytes for each pair of landmarks: sums, factors, candid
 # the largest eigenvalue. A glance at the rows takes as long as a tenth of that.
 _LEAST_ROWS, _LEAST_WORK = 4000, 1.2e10
 # The same for one column, where a few dozen landmarks are enough, and for two, where a hundred are.
-_OF_COLUMNS = {1: (1000, 1.2e9), 2: (2000, 3e9)}
+_OF_COLUMNS = {1: (1000, 3e8), 2: (2000, 3e9)}
 # Rows for each landmark at least, in few columns: a search for more takes as long as CG or a factorisation.
 _ROWS_OF_LANDMARK, _LEAST_ROWS_OF_LANDMARK = {1: 12, 2: 12}, 4
+_FEW_COLUMNS = 3
 _HARD = 4.0  # cost of CG, relative to an easy problem, from which more landmarks of few columns pay
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
+# Landmarks up to which the form takes less time than CG, by what the trace needs in two columns. A number
+# for an easy problem and the factor that a hard one adds, or a number for each operation of a row. A trace
+# falls ever more slowly in more columns. Measured: 4,000 to 60,000 rows, 2 to 5 columns, and tolerances of
+# 1e-3 to 1e-6.
+_PAYING, _PAYING_HARD, _HARD_PRODUCTS, _PER_COLUMN, _MOST_COLUMNS = 120.0, 1.5, 10.0, 0.6, 5
+_PAYING_OPERATION, _PAYING_ROWS, _MANY_ROWS = 1.9e-5, 4000, 100_000
+# From so many rows on, the search is among a part of them; patient searches predict better.
+_IN_PART, _MORE_IN_PART, _MORE_PATIENT = 20_000, 1.33, 1.35
 # Operations of CG on a device in the time of one of the search, which runs on the host: on an H200, CG of
 # 500,000 rows takes less time than a search.
 _OF_DEVICE = 2e4
@@ -50,7 +59,7 @@ _SHARED_PART = 8  # models share a pass if all further ones take at most 1 / 8 o
 
 def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) -> int:
     """Return the largest number of landmarks for the low-rank form; 0 if the form is not an option."""
-    solver, kernel, backend = task.options.solver, task.x_kernel, task.backend.name
+    solver = task.options.solver
     if solver not in ("auto", "lowrank", "nystrom"):
         return 0
     if solver != "auto" or last_resort:
@@ -58,8 +67,7 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
     least_rows, least = _OF_COLUMNS.get(dim, (_LEAST_ROWS, _LEAST_WORK))
     if n < least_rows:
         return 0
-    matrix = MatrixSize(kernel, n, dim, backend)
-    size = ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
+    size = _problem_size(n, dim, task, lam)
     least *= _OF_DEVICE if task.backend.on_device else 1.0
     expected = BlockCG().estimate(size).total
     if expected < least:
@@ -67,11 +75,17 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
     # Landmarks must pay even if CG needs few products: the cost of a failed search comes on top.
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
     affordable = LowRank.affordable(size, _SHARE * easy.total).landmarks
-    is_hard = dim in _OF_COLUMNS and expected >= _HARD * easy.total
+    is_hard = dim <= _FEW_COLUMNS and expected >= _HARD * easy.total
     if n < _PATIENT and not is_hard:  # the small dense problems of the search weigh more
         affordable //= 2
     most = n // _ROWS_OF_LANDMARK.get(dim, _LEAST_ROWS_OF_LANDMARK)
     return min(most, _MOST_LANDMARKS, affordable)
+
+
+def _problem_size(n: int, dim: int, task: Task, lam: float) -> ProblemSize:
+    """Return the sizes of the linear problem that CG would solve instead."""
+    matrix = MatrixSize(task.x_kernel, n, dim, task.backend.name)
+    return ProblemSize(matrix, (_COLUMNS,), 1, task.scale**2 / lam, task.options.tol)
 
 
 def low_rank_setting(
@@ -169,7 +183,7 @@ def low_rank_groups(
     apart = [
         side for side in models[:1] if not nature.same_rows(side)
     ]  # several have nature's inputs
-    if any(ruled_out(side.x, task, lam, setting) for side in (nature, *apart)):
+    if not last_resort and any(ruled_out(side.x, task, lam, setting) for side in (nature, *apart)):
         return [(models, None)]
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
@@ -184,16 +198,41 @@ def low_rank_groups(
     return groups
 
 
-def ruled_out(x: HostArray | Rows, task: Task, lam: float, setting: LowRankSetting) -> bool:
-    """Tell whether a glance at the inputs (n, d) shows that landmarks cannot reach the goal.
+def ruled_out(
+    x: HostArray | Rows, task: Task, lam: float, setting: LowRankSetting, n: int = 0
+) -> bool:
+    """Tell whether a glance at inputs (m, d) shows that landmarks cannot reach the goal, or do not pay.
 
-    That comes before output features are chosen, which would take longer.
+    That comes before output features are chosen, which would take longer. If ``x`` are some of the rows,
+    ``n`` is the number of all.
     """
-    if setting.patient or not setting.give_up:
+    n, most = n or len(x), setting.most
+    if not setting.give_up:
         return False
+    if setting.patient:
+        if n >= _MANY_ROWS or isinstance(x, Rows):
+            return False
+        most = _MOST_LANDMARKS
     return not trace_may_suffice(
-        x, task.backend, task.x_kernel, lam, setting.goal, setting.scale, setting.most
-    )
+        x, task.backend, task.x_kernel, lam, setting.goal, setting.scale, most,
+        _paying(n, x.shape[1], task, lam),
+    )  # fmt: skip
+
+
+def _paying(n: int, dim: int, task: Task, lam: float) -> float:
+    """Return the number of landmarks, by the trace certificate, above which CG takes less time."""
+    if dim == 1 or n < _PAYING_ROWS or task.backend.on_device:
+        return math.inf  # there a search costs little
+    size = _problem_size(n, dim, task, lam)
+    hard = max(1.0, expected_products(size.condition, size.error) / _HARD_PRODUCTS)
+    easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
+    of_rows = _PAYING_OPERATION * easy.total / n
+    if n > _IN_PART:
+        of_rows *= _MORE_IN_PART
+    if n >= _PATIENT:
+        of_rows *= _MORE_PATIENT
+    paying = max(_PAYING * min(hard, _PAYING_HARD), of_rows * hard)
+    return paying / (min(dim, _MOST_COLUMNS) / 2) ** _PER_COLUMN
 
 
 def _scalar(side: Sample) -> bool:

@@ -120,7 +120,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     if setting is None:
         return None
     start = time.perf_counter()
-    if ruled_out(rows.x, task, lam, setting):
+    if not last_resort and ruled_out(rows.x, task, lam, setting, n):
         seconds = time.perf_counter() - start
         return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
     look = _Look(rows, backend, kernel, setting, lam)

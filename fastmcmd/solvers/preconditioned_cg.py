@@ -331,7 +331,8 @@ class Attempt:
             if part_rows:
                 on_part = _PartRun(plain.policy.on_part(part_rows), self._goal.residual)
                 yield on_part
-                cheapest = plain.policy.cheapest(plain.policy.at_start(on_part.expected))
+                allowance = plain.policy.at_start(on_part.expected, part_rows)
+                cheapest = plain.policy.cheapest(allowance)
                 del on_part
             if not plain.interrupted:
                 self.preconditioners = preconditioners_of(

@@ -15,6 +15,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.gram import EXACT, GramOperator
+from fastmcmd.gram.cost import expected_products
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.solvers.base import System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
@@ -43,6 +44,9 @@ _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the f
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
 # must not exhaust its dimensions. It is tried if all rows are so many times more.
 _PART, _PART_PER_COLUMN, _MANY = 512, 16, 6
+_EXHAUSTED = (
+    0.75  # share of its rows that are directions of CG, from which the small problem says nothing
+)
 # A device does so from this many operations of a product on. An H200 takes half a second for them, and the
 # host 2 s for the landmarks of a million rows.
 _LEAST_ON_DEVICE = 5e13
@@ -219,11 +223,16 @@ class SwitchPolicy:
         unit = float(np.finfo(operator.dtype).eps) / 2
         return BlockCGRun(small, systems, self._target, self._limit, unit=unit)
 
-    def at_start(self, products: int) -> Allowance | None:
+    def at_start(self, products: int, rows: int) -> Allowance | None:
         """Return what preconditioners to begin with may cost, or None to begin without.
 
-        ``products`` is the number on a part of the rows.
+        ``products`` is the number on a part of ``rows`` rows. Block CG solves it with few products once its
+        directions are as many as the rows; that says nothing about all rows, so the usual number counts.
         """
+        exhausted = products * max(self._size.columns) >= _EXHAUSTED * rows
+        if exhausted and not self._operator.backend.on_device:
+            usual = expected_products(self._size.condition, self._size.error)
+            products = max(products, math.ceil(usual))
         plain = _WORTH_FROM_START * (products * self._product + self._certified(products))
         return None if plain <= self._total(*_USUAL) else self.from_start(plain)
 

@@ -13,6 +13,7 @@ import fastmcmd as fm
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
+from fastmcmd.gram.cost import expected_products
 from fastmcmd.solvers import ProblemSize, costs, preconditioned_cg, switch_policy
 from fastmcmd.solvers.base import Goal, System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
@@ -375,6 +376,20 @@ def test_products_are_predicted(rng, eager, small):
         predicted = sum(1 for _ in policy.on_part(512).products())
         count = sum(1 for _ in BlockCGRun(operator, systems, TOL, 400).products())
         assert abs(predicted - count) <= 1 + 0.2 * count
+
+
+def test_a_part_that_cg_exhausts_does_not_speak_against_landmarks(rng, eager):
+    """Block CG of 12 columns needs at most 9 products for 100 rows; all rows need more."""
+    operator, systems = problem(rng, 1e-3)
+    size = ProblemSize(operator, (12, 4), 2, 1e4, TOL)
+    policy = switch_policy.SwitchPolicy(operator, systems, size, TOL, 400, BUDGET)
+    usual = math.ceil(expected_products(1e4, TOL))
+    exhausted, longer = policy.at_start(9, 100), policy.at_start(usual, 10**6)
+    assert exhausted is not None
+    assert longer is not None
+    assert exhausted.most == longer.most
+    fewer = policy.at_start(9, 1000)
+    assert fewer is None or fewer.most < exhausted.most
 
 
 def test_products_beyond_those_on_a_part_follow_from_the_decay():
