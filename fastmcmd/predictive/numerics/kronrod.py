@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,16 @@ class KronrodSums:
     _smooth: Array  # the error if the integrand is smooth between nodes
     _unseen: Array  # the additional error of a jump between an end and the first node
 
+    @classmethod
+    def concatenated(cls, parts: Sequence[KronrodSums]) -> KronrodSums:
+        """Return the sums of blocks of rows as those of all rows."""
+        return cls(
+            *(
+                np.concatenate([getattr(part, field.name) for part in parts])
+                for field in fields(cls)
+            )
+        )
+
     def error(self, scale: Array) -> Array:
         """Return estimates of the error; ``scale`` is the size of the whole integral."""
         hidden = np.where(self._unseen > _UNSEEN * scale, self._unseen, 0.0)
@@ -74,7 +84,9 @@ def places(left: Array, right: Array) -> Array:
     return np.asarray(left[:, None] + half * (1 + np.array([z for z, _, _ in _RULE])))
 
 
-def panel_sums(values: Array, left: Array, right: Array, half: Array) -> KronrodSums:
+def panel_sums(
+    values: Array | Sequence[Array], left: Array, right: Array, half: Array
+) -> KronrodSums:
     """Return the integrals over panels of functions from values at nodes (NODES, ...) and at both ends.
 
     ``half`` is half the width of each panel. The error is estimated as in QUADPACK,
@@ -83,8 +95,12 @@ def panel_sums(values: Array, left: Array, right: Array, half: Array) -> Kronrod
     and the first node.
     """
     fine = half * sum(weight * v for (_, weight, _), v in zip(_RULE, values, strict=True))
-    coarse = half * sum(weight * v for (_, _, weight), v in zip(_RULE, values, strict=True))
-    size = half * sum(weight * np.abs(v) for (_, weight, _), v in zip(_RULE, values, strict=True))
+    coarse = half * sum(w * v for (_, _, w), v in zip(_RULE, values, strict=True) if w)
+    size = fine
+    if not min(v.min(initial=0.0) for v in values) >= 0:
+        size = half * sum(
+            weight * np.abs(v) for (_, weight, _), v in zip(_RULE, values, strict=True)
+        )
     mean = fine / np.where(half > 0, 2 * half, 1.0)
     spread = half * sum(
         weight * np.abs(v - mean) for (_, weight, _), v in zip(_RULE, values, strict=True)

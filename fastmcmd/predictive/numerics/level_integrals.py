@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive.numerics.kronrod import NODES, add_panels, panel_sums, places
+from fastmcmd.predictive.numerics.kronrod import (
+    NODES,
+    KronrodSums,
+    add_panels,
+    panel_sums,
+    places,
+)
 
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
@@ -34,7 +40,8 @@ _NEGLIGIBLE = 1e-14  # E|k| that needs no accuracy, relative to sqrt(k(m, m) k(z
 _RESOLVED_CHANGE = (
     0.3  # relative change of the kernel from z to the nearest node; nodes may miss more
 )
-_BLOCK = 1 << 20  # kernel values held in memory at once
+_BLOCK = 1 << 18  # quantiles and integrals over panels held in memory at once: 2 MB
+_CACHED = 1 << 13  # kernel values in a temporary array: 64 kB, which need no new pages of memory
 _COLUMNS = 256  # points per block
 _FEW_POINTS = 4  # up to so many, finer panels for all save nothing
 _SAMPLE = 20  # rows and points that decide on panels
@@ -52,7 +59,7 @@ def over_levels(prediction: Predictive, kernel: Kernel, points: Array) -> Array:
     n, r = len(prediction), len(points)
     out = np.zeros((n, r))
     edges = _resolving_edges(prediction, kernel, points)
-    step = max(1, _BLOCK // (2 * len(edges[0]) * NODES * max(1, min(r, _COLUMNS))))
+    step = max(1, _BLOCK // (len(edges[0]) * (NODES + min(r, _COLUMNS))))
     for rows in row_blocks(n, step):
         part = prediction.take(np.arange(rows.start, rows.stop)) if step < n else prediction
         halves = _halves(part, edges)
@@ -141,38 +148,52 @@ class _Half:
         """Return the levels of numbers (p,), one per row."""
         return prediction.sf(y) if self.upper else prediction.cdf(y)
 
-    def holds(self, points: Array) -> NDArray[np.bool_]:
-        """Return which panels hold which points: (n, p, r)."""
-        low, high = self.ends[:, :-1, None], self.ends[:, 1:, None]
+    def holds(self, points: Array, rows: slice = slice(None)) -> NDArray[np.bool_]:
+        """Return which panels of some rows hold which points: (n, p, r)."""
+        low, high = self.ends[rows, :-1, None], self.ends[rows, 1:, None]
         if self.upper:
             low, high = high, low
         return (low <= points) & (points <= high)
 
 
-_Sums = list[tuple[_Half, Any, NDArray[np.bool_], NDArray[np.bool_]]]
+_Sums = list[tuple[_Half, KronrodSums, NDArray[np.bool_], NDArray[np.bool_]]]
 
 
 def _shared_sums(
     halves: list[_Half], kernel: Kernel, points: Array, floor: Array
 ) -> tuple[Array, _Sums]:
     """Return E|k| (n, r), and of each half its sums, panels that hold points, and those too coarse."""
-    n, r = floor.shape
     size = np.array(floor)
     by_half = []
-    diagonal = kernel.diagonal(points)
     for half in halves:
-        p = len(half.edges) - 1
-        ends = kernel(half.ends.reshape(-1, 1), points).reshape(n, p + 1, r)
-        values = kernel(half.values.reshape(-1, 1), points).reshape(n, p, NODES, r)
-        values = np.moveaxis(values, 2, 0)  # (NODES, n, p, r)
-        width = np.diff(half.edges)[None, :, None]
-        sums = panel_sums(values, ends[:, :-1], ends[:, 1:], width / 2)
-        holds = half.holds(points[:, 0])
-        nearest = np.abs(values - diagonal).min(axis=0)
-        unseen = holds & (nearest > _RESOLVED_CHANGE * np.abs(diagonal))
+        panels = max(1, half.values[0, :, 0].size * len(points))
+        parts = [
+            _sums_of_rows(half, rows, kernel, points)
+            for rows in row_blocks(len(floor), _CACHED // panels)
+        ]
+        sums = KronrodSums.concatenated([part for part, _ in parts])
+        unseen = np.concatenate([part for _, part in parts])
         size += sums.size.sum(axis=1)
-        by_half.append((half, sums, holds, unseen))
+        by_half.append((half, sums, half.holds(points[:, 0]), unseen))
     return size, by_half
+
+
+def _sums_of_rows(
+    half: _Half, rows: slice, kernel: Kernel, points: Array
+) -> tuple[KronrodSums, NDArray[np.bool_]]:
+    """Return the sums of some rows, and which panels are too coarse for a point that they hold."""
+    edges, nodes = half.ends[rows], half.values[rows]
+    n, p, r = len(nodes), len(half.edges) - 1, len(points)
+    ends = kernel(edges.reshape(-1, 1), points).reshape(n, p + 1, r)
+    values = [kernel(nodes[:, :, k].reshape(-1, 1), points).reshape(n, p, r) for k in range(NODES)]
+    width = np.diff(half.edges)[None, :, None]
+    sums = panel_sums(values, ends[:, :-1], ends[:, 1:], width / 2)
+    unseen = half.holds(points[:, 0], rows)
+    place = np.nonzero(unseen)
+    at_point = kernel.diagonal(points)[place[2]]
+    nearest = np.abs(np.stack([v[place] for v in values]) - at_point).min(axis=0)
+    unseen[place] = nearest > _RESOLVED_CHANGE * np.abs(at_point)
+    return sums, unseen
 
 
 def _of_block(prediction: Predictive, halves: list[_Half], kernel: Kernel, points: Array) -> Array:
