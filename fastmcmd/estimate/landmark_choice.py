@@ -173,18 +173,23 @@ class CandidateProblem:
         self._cells: tuple[HostArray, list[Cells] | None] | None = None
         self._n = len(problem.stream)
 
-    def errors(self, kind: str, *, rough: bool = False) -> Array:
+    def errors(self, kind: str) -> Array:
         """Return the predicted error of each model by this kind of certificate, relative to the goal.
 
-        The error of "rigorous", the trace certificate, is without rounding. Where it is far above the goal,
-        a ``rough`` one takes the energy of the solution with half as many landmarks or more.
+        The error of "rigorous", the trace certificate, is without rounding.
         """
         problem, search = self.problem, self.search
-        if rough and kind == "rigorous":
-            errors = self._rough_errors()
-            if errors is not None and float(errors.min()) > _FAR_ABOVE:
-                return errors
-        features, solutions, largest = self._fit()
+        if self._fitted is None or self._fitted[0].rank != search.rank:
+            features, sums = search.kernel_features(), problem.sums(search.rank)
+            sums.add(
+                search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight
+            )
+            sums.settle()
+            sums.residual_trace *= self._share_of_landmarks
+            solutions = problem.solve(sums, features, None)
+            self._fitted = features, solutions, sums.max_residual_diagonal
+            self.fit_before = search.rank, self._trace, solutions
+        features, solutions, largest = self._fitted
         if kind == "rigorous":
             return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
@@ -221,23 +226,11 @@ class CandidateProblem:
         certified = problem.certified(sample, residual, solutions, total)
         return problem.errors(certified, largest) + self._own_terms(norms)
 
-    def _fit(self) -> tuple[KernelFeatures, list[LowRankSolution], float]:
-        """Return the features, the solutions of the candidates, and the largest residual diagonal."""
-        problem, search = self.problem, self.search
-        if self._fitted is None or self._fitted[0].rank != search.rank:
-            features, sums = search.kernel_features(), problem.sums(search.rank)
-            sums.add(
-                search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight
-            )
-            sums.settle()
-            sums.residual_trace *= self._share_of_landmarks
-            solutions = problem.solve(sums, features, None)
-            self._fitted = features, solutions, sums.max_residual_diagonal
-            self.fit_before = search.rank, self._trace, solutions
-        return self._fitted
+    def rough_errors(self) -> Array | None:
+        """Return the errors of "rigorous" with the energy of an earlier fit, whose landmarks were fewer.
 
-    def _rough_errors(self) -> Array | None:
-        """Return trace errors with the energy of an earlier fit; None if that had far fewer landmarks."""
+        None if they were far fewer, or if the errors are too near the goal for a rough answer.
+        """
         if self.fit_before is None:
             return None
         rank, trace, solutions = self.fit_before
@@ -248,7 +241,8 @@ class CandidateProblem:
             replace(one, slope=share * one.slope, miss=math.sqrt(share) * one.miss)
             for one in solutions
         ]
-        return self.problem.errors(fallen, float(self.search.residual_diagonal.max()))
+        errors = self.problem.errors(fallen, float(self.search.residual_diagonal.max()))
+        return errors if float(errors.min()) > _FAR_ABOVE else None
 
     @property
     def _trace(self) -> float:
@@ -500,7 +494,8 @@ class LandmarkChoice:
             return
         if kind == "sampled" and candidates.residual_rows is None:
             candidates.residual_rows = self._residual_rows()
-        predicted = candidates.errors(kind, rough=True)
+        rough = candidates.rough_errors() if kind == "rigorous" else None
+        predicted = candidates.errors(kind) if rough is None else rough
         trace = predicted if kind == "rigorous" else candidates.errors("rigorous")
         self._traces[rank] = float(trace[asking].max())
         for model in asking:
