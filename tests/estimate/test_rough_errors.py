@@ -1,4 +1,4 @@
-"""Trace errors far above the goal come from an earlier fit: they are close to those of a fit of their own."""
+"""Trace errors far above the goal come from an earlier fit, and are close to those of their own fit."""
 
 from __future__ import annotations
 
