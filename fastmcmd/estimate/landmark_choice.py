@@ -495,8 +495,8 @@ class LandmarkChoice:
         if kind == "sampled" and candidates.residual_rows is None:
             candidates.residual_rows = self._residual_rows()
         rough = candidates.rough_errors() if kind == "rigorous" else None
-        predicted = candidates.errors(kind) if rough is None else rough
-        trace = predicted if kind == "rigorous" else candidates.errors("rigorous")
+        trace = candidates.errors("rigorous") if rough is None else rough
+        predicted = trace if kind == "rigorous" else candidates.errors(kind)
         self._traces[rank] = float(trace[asking].max())
         for model in asking:
             counts[model].add(kind, rank, float(predicted[model]), float(trace[model]))
