@@ -9,6 +9,7 @@ import numpy as np
 import fastmcmd as fm
 
 from . import kernel_solvers
+from .bench_peers import in_turns
 from .problems import smooth
 
 
@@ -21,25 +22,11 @@ class CongruencePeers:
 
     timeout = 600
     params = [
-        [
-            "torch",
-            "KernelRidge",
-            "GPyTorch",
-            "KeOps",
-            "Nystroem 100",
-            "Nystroem 400",
-            "Nystroem 1600",
-        ],
+        [*kernel_solvers.SOLVERS, "Nystroem 100", "Nystroem 400", "Nystroem 1600"],
         [5_000, 20_000, 100_000],
     ]
     param_names = ["peer", "n"]
     points = 1_000
-    functions = {
-        "torch": (kernel_solvers.torch_direct, np.float32),
-        "KernelRidge": (kernel_solvers.kernel_ridge, np.float64),
-        "GPyTorch": (kernel_solvers.gpytorch_cg, np.float32),
-        "KeOps": (kernel_solvers.keops_cg, np.float32),
-    }
 
     def setup(self, peer, n):
         is_nystroem = peer.startswith("Nystroem")
@@ -48,7 +35,7 @@ class CongruencePeers:
         if is_nystroem:
             function, precision = kernel_solvers.nystroem(int(peer.split()[1])), np.float32
         else:
-            function, precision = self.functions[peer]
+            function, precision = kernel_solvers.SOLVERS[peer]
         x, y, draws = self.data = smooth(n, kernel_solvers.D)
         y_kernel = fm.RBF(1 / (2 * np.var(y, ddof=1)))
         p = kernel_solvers.feature_differences(y_kernel, y, draws).astype(precision)
@@ -67,15 +54,10 @@ class CongruencePeers:
         self.tol = max(error, 1e-8)
 
     def track_ratio_at_its_error(self, peer, n):
-        calls = (lambda: fm.cce(*self.data, tol=self.tol, **self.options)), self.theirs
-        seconds: tuple[list[float], list[float]] = ([], [])
-        for _ in range(4):
-            for call, some in zip(calls, seconds, strict=True):
-                time.sleep(0.05)  # BLAS threads stop to spin
-                start = time.perf_counter()
-                call()
-                some.append(time.perf_counter() - start)
-        return min(seconds[0][1:]) / min(seconds[1][1:])
+        pair = (lambda: fm.cce(*self.data, tol=self.tol, **self.options)), self.theirs
+        # BLAS threads stop to spin in the pause.
+        ours, theirs = in_turns(pair, rounds=3, clock=time.perf_counter, pause=0.05)
+        return min(ours) / min(theirs)
 
     def track_tolerance(self, peer, n):
         return self.tol

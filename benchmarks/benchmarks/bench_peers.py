@@ -215,16 +215,25 @@ CASES: dict[str, Callable[[], Pair]] = {
 }
 
 
-def in_turns(pair: Pair, rounds: int = 9) -> tuple[list[float], list[float]]:
-    """Return seconds of CPU time of both calls, measured in turns after a first call of each."""
+def in_turns(
+    pair: Pair,
+    rounds: int = 9,
+    clock: Callable[[], float] = time.process_time,
+    pause: float = 0.0,
+) -> tuple[list[float], list[float]]:
+    """Return seconds of both calls, measured in turns after a first call of each.
+
+    ``clock`` defaults to CPU time; ``pause`` are seconds before each call.
+    """
     seconds: tuple[list[float], list[float]] = ([], [])
     for call in pair:
         call()
     for turn in range(rounds):
         for index in (0, 1) if turn % 2 == 0 else (1, 0):
-            start = time.process_time()
+            time.sleep(pause)
+            start = clock()
             pair[index]()
-            seconds[index].append(time.process_time() - start)
+            seconds[index].append(clock() - start)
     return seconds
 
 

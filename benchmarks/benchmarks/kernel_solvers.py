@@ -86,3 +86,12 @@ def nystroem(count):
         return norms(features @ weights.astype(features.dtype))
 
     return values
+
+
+# Functions, and the precision that they take, by name.
+SOLVERS = {
+    "torch, Cholesky float32": (torch_direct, np.float32),
+    "scikit-learn KernelRidge": (kernel_ridge, np.float64),
+    "GPyTorch CG": (gpytorch_cg, np.float32),
+    "KeOps CG": (keops_cg, np.float32),
+}

@@ -22,13 +22,10 @@ import fastmcmd as fm
 from benchmarks.benchmarks.kernel_solvers import (
     GAMMA,
     LAM,
+    SOLVERS,
     D,
     feature_differences,
-    gpytorch_cg,
-    keops_cg,
-    kernel_ridge,
     nystroem,
-    torch_direct,
 )
 from benchmarks.benchmarks.problems import smooth
 
@@ -41,13 +38,11 @@ LANDMARKS = (100, 200, 400, 800, 1600)
 
 def peers(n):
     """Return functions, and whether they take float64, by name."""
-    functions = {}
-    if n <= DIRECT:
-        functions["torch, Cholesky float32"] = torch_direct, np.float32
-        functions["scikit-learn KernelRidge"] = kernel_ridge, np.float64
-        functions["GPyTorch CG"] = gpytorch_cg, np.float32
-    if n <= KEOPS:
-        functions["KeOps CG"] = keops_cg, np.float32
+    functions = {
+        name: one
+        for name, one in SOLVERS.items()
+        if n <= (KEOPS if name.startswith("KeOps") else DIRECT)
+    }
     for count in LANDMARKS:
         functions[f"Nystroem {count}"] = nystroem(count), np.float32
         if count >= 400:

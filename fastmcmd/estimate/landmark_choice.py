@@ -41,14 +41,22 @@ from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
 from fastmcmd.solvers.lowrank import LowRankSolution
 from fastmcmd.solvers.residual_sample import LEAST_DRAWS, ResidualSample
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import Cells, RowGuess
+from fastmcmd.solvers.row_cells import Cells
+from fastmcmd.solvers.row_sample import RowGuess
 
-__all__ = ["CANDIDATES", "CandidateProblem", "LandmarkChoice", "ResidualRows", "trace_may_suffice"]
+__all__ = [
+    "ALL_CANDIDATES",
+    "CANDIDATES",
+    "CandidateProblem",
+    "LandmarkChoice",
+    "ResidualRows",
+    "trace_may_suffice",
+]
 
 Index = NDArray[np.intp]
 
 CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
-_FEW = 20_000
+ALL_CANDIDATES = 20_000
 # Rows and ranks of the first trial, by the number of all rows and of columns.
 _GLANCE, _GLANCE_AT_FEW, _FEW_GLANCED = (2000, (48, 96)), (500, (24, 48)), 4000
 _ON_LINE, _ON_LINE_AT_FEW, _FEW_ON_LINE = (500, (48, 96)), (300, (12, 20)), 2000
@@ -128,6 +136,28 @@ class ResidualRows:
     weight: Array
 
 
+@dataclass(frozen=True, eq=False)
+class CandidateFit:
+    """A fit of the candidates.
+
+    Attributes
+    ----------
+    candidates : int
+        Their number.
+    features : KernelFeatures
+        The features at the landmarks.
+    solutions : list of LowRankSolution
+        Solutions of the candidates, with trace certificates.
+    trace : float
+        Mean of the residual diagonal over all rows, as the candidates predict it.
+    """
+
+    candidates: int
+    features: KernelFeatures
+    solutions: list[LowRankSolution]
+    trace: float
+
+
 class CandidateProblem:
     """The candidates as a small problem, whose certificate predicts that of all rows.
 
@@ -152,6 +182,8 @@ class CandidateProblem:
         Right-hand sides of the candidates.
     isolated : int
         Number of the last candidates that are isolated rows: each represents only itself.
+    fit : CandidateFit, optional
+        A fit of fewer candidates.
 
     Attributes
     ----------
@@ -159,17 +191,21 @@ class CandidateProblem:
         As passed.
     residual_rows : ResidualRows or None
         Rows that are no candidates, for predictions of sampled certificates; None takes the candidates.
-    fit_before : tuple of int, float and list of LowRankSolution, or None
-        Landmarks, trace and solutions of the last fit, for rough errors.
+    fit : CandidateFit or None
+        The last fit.
     """
 
     def __init__(
-        self, problem: PartProblem, search: LandmarkSearch, rhs: Array, isolated: int = 0
+        self,
+        problem: PartProblem,
+        search: LandmarkSearch,
+        rhs: Array,
+        isolated: int = 0,
+        fit: CandidateFit | None = None,
     ) -> None:
         self.problem, self.search, self.rhs, self._isolated = problem, search, rhs, isolated
         self.residual_rows: ResidualRows | None = None
-        self._fitted: tuple[KernelFeatures, list[LowRankSolution], float] | None = None
-        self.fit_before: tuple[int, float, list[LowRankSolution]] | None = None
+        self.fit = fit
         self._cells: tuple[HostArray, list[Cells] | None] | None = None
         self._n = len(problem.stream)
 
@@ -178,8 +214,8 @@ class CandidateProblem:
 
         The error of "rigorous", the trace certificate, is without rounding.
         """
-        problem, search = self.problem, self.search
-        if self._fitted is None or self._fitted[0].rank != search.rank:
+        problem, search, size = self.problem, self.search, (len(self.rhs), self.search.rank)
+        if self.fit is None or size != (self.fit.candidates, self.fit.features.rank):
             features, sums = search.kernel_features(), problem.sums(search.rank)
             sums.add(
                 search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight
@@ -187,9 +223,9 @@ class CandidateProblem:
             sums.settle()
             sums.residual_trace *= self._share_of_landmarks
             solutions = problem.solve(sums, features, None)
-            self._fitted = features, solutions, sums.max_residual_diagonal
-            self.fit_before = search.rank, self._trace, solutions
-        features, solutions, largest = self._fitted
+            self.fit = CandidateFit(len(self.rhs), features, solutions, self._trace)
+        features, solutions = self.fit.features, self.fit.solutions
+        largest = float(search.residual_diagonal.max())
         if kind == "rigorous":
             return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
@@ -231,15 +267,13 @@ class CandidateProblem:
 
         None if they were far fewer, or if the errors are too near the goal for a rough answer.
         """
-        if self.fit_before is None:
+        fit = self.fit
+        if fit is None or fit.features.rank < _ROUGHLY * self.search.rank or not fit.trace > 0.0:
             return None
-        rank, trace, solutions = self.fit_before
-        if rank < _ROUGHLY * self.search.rank or not trace > 0.0:
-            return None
-        share = self._trace / trace
+        share = self._trace / fit.trace
         fallen = [
             replace(one, slope=share * one.slope, miss=math.sqrt(share) * one.miss)
-            for one in solutions
+            for one in fit.solutions
         ]
         errors = self.problem.errors(fallen, float(self.search.residual_diagonal.max()))
         return errors if float(errors.min()) > _FAR_ABOVE else None
@@ -494,8 +528,9 @@ class LandmarkChoice:
             return
         if kind == "sampled" and candidates.residual_rows is None:
             candidates.residual_rows = self._residual_rows()
-        rough = candidates.rough_errors() if kind == "rigorous" else None
-        trace = candidates.errors("rigorous") if rough is None else rough
+        trace = candidates.rough_errors() if kind == "rigorous" else None
+        if trace is None:
+            trace = candidates.errors("rigorous")
         predicted = trace if kind == "rigorous" else candidates.errors(kind)
         self._traces[rank] = float(trace[asking].max())
         for model in asking:
@@ -533,9 +568,7 @@ class LandmarkChoice:
         self.searched = max(self.searched, len(joined.rows))
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
         self._index = np.concatenate([index, isolated])
-        after = CandidateProblem(self._problem, joined, rhs, self._isolated)
-        after.fit_before = candidates.fit_before
-        return after
+        return CandidateProblem(self._problem, joined, rhs, self._isolated, candidates.fit)
 
     def _weighted_residuals(self, features: KernelFeatures, count: int) -> Array:
         """Return ``w e(x, x)`` (n,) of the rows, 0 for those that an earlier look shows to be small.
@@ -577,7 +610,7 @@ class LandmarkChoice:
     def _candidates(self, most: int) -> Index:
         """Return rows of positive weight, drawn uniformly, in ascending order."""
         rows = self._rows_of_weight()
-        largest = CANDIDATES if len(rows) > _FEW else _FEW
+        largest = CANDIDATES if len(rows) > ALL_CANDIDATES else ALL_CANDIDATES
         size = int(np.clip(self._setting.budget // 4 // (8 * most), 2 * most, largest))
         if len(rows) <= size:
             return rows

@@ -13,7 +13,7 @@ from fastmcmd._base.threads import get_num_threads
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
-from fastmcmd.estimate.landmark_choice import trace_may_suffice
+from fastmcmd.estimate.landmark_choice import ALL_CANDIDATES, trace_may_suffice
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.outputs import better_dense
@@ -47,13 +47,12 @@ _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over 
 # 1e-3 to 1e-6.
 _PAYING, _PAYING_HARD, _HARD_PRODUCTS, _PER_COLUMN, _MOST_COLUMNS = 120.0, 1.5, 10.0, 0.6, 5
 _PAYING_OPERATION, _PAYING_ROWS, _MANY_ROWS = 1.9e-5, 4000, 100_000
-# From so many rows on, the search is among a part of them; patient searches predict better.
-_IN_PART, _MORE_IN_PART, _MORE_PATIENT = 20_000, 1.33, 1.35
+_MORE_IN_PART, _MORE_PATIENT = 1.33, 1.35  # searches in a part of the rows; patient ones, too
 # Operations of CG on a device in the time of one of the search, which runs on the host: on an H200, CG of
 # 500,000 rows takes less time than a search.
 _OF_DEVICE = 2e4
 # Bytes of a feature of a further model: five columns over 20,000 candidates, and a part of the sums.
-_COLUMN_BYTES = 8 * (5 * 20000 + 4 * _MOST_LANDMARKS)
+_COLUMN_BYTES = 8 * (5 * ALL_CANDIDATES + 4 * _MOST_LANDMARKS)
 _SHARED_PART = 8  # models share a pass if all further ones take at most 1 / 8 of the budget
 
 
@@ -183,7 +182,9 @@ def low_rank_groups(
     apart = [
         side for side in models[:1] if not nature.same_rows(side)
     ]  # several have nature's inputs
-    if not last_resort and any(ruled_out(side.x, task, lam, setting) for side in (nature, *apart)):
+    if not last_resort and any(
+        ruled_out(side.x, task, lam, setting, len(side)) for side in (nature, *apart)
+    ):
         return [(models, None)]
     if task.grid is not nature.x:
         setting = replace(setting, grid=some_rows(task.grid))
@@ -198,15 +199,13 @@ def low_rank_groups(
     return groups
 
 
-def ruled_out(
-    x: HostArray | Rows, task: Task, lam: float, setting: LowRankSetting, n: int = 0
-) -> bool:
+def ruled_out(x: HostArray | Rows, task: Task, lam: float, setting: LowRankSetting, n: int) -> bool:
     """Tell whether a glance at inputs (m, d) shows that landmarks cannot reach the goal, or do not pay.
 
-    That comes before output features are chosen, which would take longer. If ``x`` are some of the rows,
-    ``n`` is the number of all.
+    That comes before output features are chosen, which would take longer. ``x`` are all ``n`` rows, or some
+    of them.
     """
-    n, most = n or len(x), setting.most
+    most = setting.most
     if not setting.give_up:
         return False
     if setting.patient:
@@ -227,7 +226,7 @@ def _paying(n: int, dim: int, task: Task, lam: float) -> float:
     hard = max(1.0, expected_products(size.condition, size.error) / _HARD_PRODUCTS)
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
     of_rows = _PAYING_OPERATION * easy.total / n
-    if n > _IN_PART:
+    if n > ALL_CANDIDATES:
         of_rows *= _MORE_IN_PART
     if n >= _PATIENT:
         of_rows *= _MORE_PATIENT

@@ -34,7 +34,7 @@ from fastmcmd.solvers.residual_sample import (
     sampled_rows,
 )
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import RowGuess
+from fastmcmd.solvers.row_sample import RowGuess
 
 __all__ = ["Pass", "Passes"]
 

@@ -21,7 +21,8 @@ from fastmcmd.rows import Rows
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample, floor_of
 from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import CellRows, Cells, RowGuess, largest_cells, row_cells
+from fastmcmd.solvers.row_cells import CellRows, Cells, largest_cells, row_cells
+from fastmcmd.solvers.row_sample import RowGuess
 
 __all__ = ["LowRankSetting", "PartProblem", "block_rows"]
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
@@ -33,8 +32,7 @@ from fastmcmd.kernels.base import UNIT
 from fastmcmd.solvers.base import scaled_norm
 from fastmcmd.solvers.certify import SPREAD, rounding
 from fastmcmd.solvers.lowrank import LowRankSolution, RowErrors
-from fastmcmd.solvers.row_cells import RowGuess
-from fastmcmd.solvers.row_sample import RowSample
+from fastmcmd.solvers.row_sample import RowGuess, RowSample
 
 __all__ = [
     "LEAST_DRAWS",
@@ -46,8 +44,6 @@ __all__ = [
     "sampled_rows",
 ]
 
-
-Index = NDArray[np.intp]
 
 # Rows drawn; more if there are many landmarks. Their kernel values, in float64, then cost about as much as
 # the image of all rows, in float32.
@@ -129,7 +125,7 @@ class ResidualSample:
         self._image: Array | None = None
         self._fitted: Array | None = None
 
-    def _sizes(self, norms: HostArray) -> Iterator[Array | tuple[Index, Array]]:
+    def _sizes(self, norms: HostArray) -> Iterator[Array | RowGuess]:
         """Yield guesses of the rows' terms in the sum: of all rows (n,), or of some of them."""
         weight = 1.0 if self._weight is None else self._weight
         residual_diagonal = self._residual_diagonal + self.floor
@@ -144,8 +140,7 @@ class ResidualSample:
             )  # e |B|^2, without overflow
             yield squares
             yield squares * residual_diagonal * weight
-            for guess in self._guesses[model] if self._guesses else ():
-                yield guess.rows, guess.squares
+            yield from self._guesses[model] if self._guesses else ()
 
     def begin(self, x: HostArray, columns: int) -> None:
         """Receive the inputs ``x`` (s, d) of the sampled rows."""

@@ -19,8 +19,9 @@ from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.kernels import Kernel
+from fastmcmd.solvers.row_sample import RowGuess
 
-__all__ = ["CellRows", "Cells", "RowGuess", "largest_cells", "row_cells"]
+__all__ = ["CellRows", "Cells", "largest_cells", "row_cells"]
 
 Index = NDArray[np.intp]
 Cells = NDArray[np.signedinteger]
@@ -33,14 +34,6 @@ _BLOCK = 16384  # rows projected at once
 _OCTAVES = 30  # distances from 2^-30 to 2^30
 _LARGEST = 2.0**52  # farther places count as one
 _MOST = 8192  # rows of the largest guesses, whose cells are compared
-
-
-@dataclass(frozen=True, eq=False)
-class RowGuess:
-    """Guesses of squares of residuals at some ``rows``; they are 0 at all others."""
-
-    rows: Index
-    squares: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +59,11 @@ class CellRows:
     norms: Array
 
     def by_sizes(self) -> RowGuess:
-        """Return guesses at one row of each cell, from the sizes of the terms, which may cancel."""
+        """Return guesses of squares at one row of each cell, from the sizes of terms, which may cancel."""
         return self._best(self.bound**2)
 
     def by_sums(self, rhs: Array) -> RowGuess:
-        """Return guesses at one row of each cell, from sums of terms with right-hand sides (s, c)."""
+        """Return guesses of squares at one row of each cell, from sums with right-hand sides (s, c)."""
         size = np.sqrt(row_squares(rhs))
         factor = np.sqrt(self.residual_diagonal) * self.norms / np.where(size > 0.0, size, 1.0)
         order = np.argsort(self.cells, kind="stable")

@@ -14,17 +14,26 @@ sample misses such a group of m rows in n with probability ``(1 - m / n)^draws``
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 
-__all__ = ["RowSample"]
+__all__ = ["RowGuess", "RowSample"]
 
 Index = NDArray[np.intp]
 
 _STANDARD_ERRORS = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class RowGuess:
+    """Guesses of the terms of some distinct ``rows`` (s,); they are 0 at all others."""
+
+    rows: Index
+    sizes: Array
 
 
 class RowSample:
@@ -34,9 +43,8 @@ class RowSample:
     ----------
     n : int
         Number of rows.
-    sizes : iterable of ndarray (n,), or of (rows, sizes) with ndarrays (s,)
-        Non-negative guesses of the terms of the sum, each up to a common factor. Those of distinct ``rows``
-        are 0 at all others.
+    sizes : iterable of ndarray (n,) or RowGuess
+        Non-negative guesses of the terms of the sum, each up to a common factor.
     certain : int
         Number of the largest rows by each guess that are always in the sample.
     draws : int
@@ -55,14 +63,15 @@ class RowSample:
     def __init__(
         self,
         n: int,
-        sizes: Iterable[Array | tuple[Index, Array]],
+        sizes: Iterable[Array | RowGuess],
         certain: int,
         draws: int,
         rng: np.random.Generator,
     ) -> None:
         chance, always, guesses = np.zeros(n), np.zeros(n, dtype=bool), 0
         for guess in sizes:
-            rows, size = guess if isinstance(guess, tuple) else (slice(None), guess)
+            rows: Index | slice = guess.rows if isinstance(guess, RowGuess) else slice(None)
+            size: Array = guess.sizes if isinstance(guess, RowGuess) else guess
             largest = float(size.max(initial=0.0))
             if not (largest > 0.0 and np.isfinite(largest)):
                 continue

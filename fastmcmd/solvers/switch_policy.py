@@ -44,9 +44,8 @@ _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the f
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
 # must not exhaust its dimensions. It is tried if all rows are so many times more.
 _PART, _PART_PER_COLUMN, _MANY = 512, 16, 6
-_EXHAUSTED = (
-    0.75  # share of its rows that are directions of CG, from which the small problem says nothing
-)
+# From this share of its rows that are directions of CG, the small problem says nothing.
+_EXHAUSTED = 0.75
 # A device does so from this many operations of a product on. An H200 takes half a second for them, and the
 # host 2 s for the landmarks of a million rows.
 _LEAST_ON_DEVICE = 5e13

@@ -22,7 +22,7 @@ def test_the_predicted_error_is_that_of_all_rows(seed, by_norm, monkeypatch):
         return result
 
     monkeypatch.setattr(landmark_choice, "CANDIDATES", 1500)
-    monkeypatch.setattr(landmark_choice, "_FEW", 1500)
+    monkeypatch.setattr(landmark_choice, "ALL_CANDIDATES", 1500)
     monkeypatch.setattr(landmark_choice.CandidateProblem, "errors", recorded)
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((6000, 4))

@@ -131,7 +131,7 @@ def test_the_farthest_candidates_become_landmarks():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_isolated_rows_outside_the_candidates_cost_no_second_pass(weighted, monkeypatch):
     monkeypatch.setattr(landmark_choice, "CANDIDATES", 1000)
-    monkeypatch.setattr(landmark_choice, "_FEW", 1000)
+    monkeypatch.setattr(landmark_choice, "ALL_CANDIDATES", 1000)
     rng = np.random.default_rng(2)
     n = 6000
     x = rng.standard_normal((n, 3))

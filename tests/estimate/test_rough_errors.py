@@ -19,10 +19,10 @@ def test_rough_errors_are_close_to_those_of_a_fit(monkeypatch, weighted):
     ratios, original = [], CandidateProblem.rough_errors
 
     def compared(problem):
-        rough, before = original(problem), problem.fit_before
+        rough, before = original(problem), problem.fit
         if rough is not None:
             ratios.append(rough / problem.errors("rigorous"))
-            problem.fit_before = before
+            problem.fit = before
         return rough
 
     monkeypatch.setattr(CandidateProblem, "rough_errors", compared)

@@ -108,7 +108,7 @@ def test_guesses_tell_terms_that_cancel():
         some = largest_cells(cells, np.ones(n), np.ones(n))
         sizes, sums = np.zeros((2, n))
         for out, guess in ((sizes, some.by_sizes()), (sums, some.by_sums(rhs[some.rows]))):
-            out[guess.rows] = guess.squares
+            out[guess.rows] = guess.sizes
         assert np.isclose(sizes[:20].max(), sizes[20:40].max(), rtol=0.3)
         assert sums[:20].max() < 10.0
         assert np.isclose(sums[20:40].max(), 400.0, rtol=0.3)

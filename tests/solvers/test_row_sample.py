@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastmcmd.solvers.row_sample import RowSample
+from fastmcmd.solvers.row_sample import RowGuess, RowSample
 
 
 def sample_of(n, sizes, seed=0, certain=8, random_rows=64):
@@ -77,7 +77,7 @@ def test_guesses_of_some_rows_equal_guesses_of_all(rng):
     sizes, everywhere = rng.gamma(0.3, size=200), np.zeros(n)
     everywhere[rows] = sizes
     other = rng.random(n)
-    some, dense = sample_of(n, [other, (rows, sizes)]), sample_of(n, [other, everywhere])
+    some, dense = sample_of(n, [other, RowGuess(rows, sizes)]), sample_of(n, [other, everywhere])
     np.testing.assert_array_equal(some.rows, dense.rows)
     np.testing.assert_array_equal(some.certain, dense.certain)
     values = other * (1 + everywhere)

@@ -84,10 +84,8 @@ def places(left: Array, right: Array) -> Array:
     return np.asarray(left[:, None] + half * (1 + np.array([z for z, _, _ in _RULE])))
 
 
-def panel_sums(
-    values: Array | Sequence[Array], left: Array, right: Array, half: Array
-) -> KronrodSums:
-    """Return the integrals over panels of functions from values at nodes (NODES, ...) and at both ends.
+def panel_sums(values: Sequence[Array], left: Array, right: Array, half: Array) -> KronrodSums:
+    """Return the integrals over panels of functions from values at each of the nodes and at both ends.
 
     ``half`` is half the width of each panel. The error is estimated as in QUADPACK,
     ``s min(1, (200 |K - G| / s)^1.5)`` with ``s`` the integral of the distance from the mean value. The
@@ -148,7 +146,7 @@ def add_panels(
     for turn in range(_MOST_HALVES + 1):
         half, centre = (right - left) / 2, left + (right - left) / 2
         function = integrand(rows, centre)
-        values = np.stack([function(centre + half * z) for z, _, _ in _RULE])
+        values = [function(centre + half * z) for z, _, _ in _RULE]
         sums = panel_sums(values, function(left), function(right), half)
         n = len(total)
         scale = reference + np.bincount(rows, sums.size, n)
