@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import AnyArray, DType, HostArray
 from fastmcmd.backends.column_blocks import ColumnBlocks
 from fastmcmd.kernels import Kernel
-from fastmcmd.kernels.base import UNIT
+from fastmcmd.kernels.base import UNIT, UNIT32
 
 __all__ = [
     "Array",
@@ -33,7 +33,6 @@ __all__ = [
 Array = HostArray
 
 TILE = 256
-_UNIT32 = float(np.finfo(np.float32).eps) / 2  # unit roundoff of float32
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -226,7 +225,7 @@ class Backend(ABC):
     def unit(self, dtype: DType, dim: int) -> float:
         """Return the unit roundoff of the arithmetic behind tiles of ``dtype`` over ``dim`` columns."""
         del dim
-        return UNIT if dtype == np.float64 else _UNIT32
+        return UNIT if dtype == np.float64 else UNIT32
 
     def keeps(self, packed: int, rows: int, budget: int) -> bool:
         """Tell whether packed tiles and prepared rows, in bytes, fit in the memory that holds them.

@@ -22,14 +22,13 @@ from fastmcmd._base.sums import dot
 from fastmcmd.backends import tall_skinny
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tiled import times
+from fastmcmd.estimate.common_share import CommonShare
+from fastmcmd.estimate.error_forecast import TRACE_POWER, cannot_converge, slope
 from fastmcmd.estimate.landmark_count import (
     KINDS,
-    TRACE_POWER,
     LandmarkCount,
     PassCost,
-    cannot_converge,
     ranks_to_try,
-    slope,
 )
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
@@ -66,7 +65,8 @@ _PARTS = 8  # parts of these rows, whose residuals are compared
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
 _LOOKED_THROUGH, _LOOKED_THROUGH_ON_DISK, _ISOLATED = 25, 128, 5
-_AGAIN = 4  # so many times more landmarks show others, for a sixteenth of the work of a pass
+_AGAIN = 4  # so many times more landmarks show others
+_FURTHER, _LATE = 1.25, 2  # see `_looks_through`
 # Rows among which isolated ones are looked for again: the largest of the last look. A share of all, and
 # at least so many times the rows that become candidates. Residuals only fall as landmarks are added.
 _STILL_FAR, _STILL_TIMES = 0.25, 4
@@ -166,7 +166,7 @@ class CandidateProblem:
     are not the same. A row's own term in its residual falls with the number of rows. Of the terms of other
     rows, one share falls with the root of that number, because outputs scatter around their mean; the other
     share does not fall. Residuals from parts of the rows separate these two: the second share is common to
-    all parts, so products of two of them show its square.
+    all parts, so products of two of them show its square (`CommonShare`).
 
     Residuals are measured at rows that are no candidates: landmarks explain themselves, and they are chosen
     where the candidates' residual is large. With 1,402 landmarks of 20,000 candidates in four columns, the
@@ -182,8 +182,8 @@ class CandidateProblem:
         Right-hand sides of the candidates.
     isolated : int
         Number of the last candidates that are isolated rows: each represents only itself.
-    fit : CandidateFit, optional
-        A fit of fewer candidates.
+    before : CandidateProblem, optional
+        The problem of fewer candidates.
 
     Attributes
     ----------
@@ -193,6 +193,8 @@ class CandidateProblem:
         Rows that are no candidates, for predictions of sampled certificates; None takes the candidates.
     fit : CandidateFit or None
         The last fit.
+    common : list of CommonShare
+        The common share of residuals, for each model.
     """
 
     def __init__(
@@ -201,11 +203,14 @@ class CandidateProblem:
         search: LandmarkSearch,
         rhs: Array,
         isolated: int = 0,
-        fit: CandidateFit | None = None,
+        before: CandidateProblem | None = None,
     ) -> None:
         self.problem, self.search, self.rhs, self._isolated = problem, search, rhs, isolated
         self.residual_rows: ResidualRows | None = None
-        self.fit = fit
+        self.fit = None if before is None else before.fit
+        self.common = (
+            [CommonShare() for _ in range(problem.models)] if before is None else before.common
+        )
         self._cells: tuple[HostArray, list[Cells] | None] | None = None
         self._n = len(problem.stream)
 
@@ -358,11 +363,11 @@ class CandidateProblem:
             residual += fresh
             for square, some in zip(squares, model_columns, strict=True):
                 square += np.einsum("ij,ij->i", fresh[:, some], fresh[:, some])
-        for square, some in zip(squares, model_columns, strict=True):
+        for model, (square, some) in enumerate(zip(squares, model_columns, strict=True)):
             total_square = np.einsum("ij,ij->i", residual[:, some], residual[:, some])
             size = sample.mean(total_square)
             common = sample.mean(total_square - square) * _PARTS / (_PARTS - 1)
-            common = min(max(common, 0.0), size)
+            common = size * self.common[model].add(self.search.rank, common / max(size, 1e-300))
             residual[:, some] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
         residual -= own_terms * share
         return residual
@@ -405,8 +410,13 @@ class LandmarkChoice:
         self._problem, self._progress = problem, progress
         self._stream, self._setting = problem.stream, problem.setting
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
-        # Rows of the candidates, how many of them are isolated, and landmarks when these were looked for.
-        self._index, self._isolated, self._looked_at = np.empty(0, dtype=np.intp), 0, 0
+        self._probe = generator(len(problem.stream), Purpose.PROBE)
+        # Rows of the candidates, and how many of them are isolated.
+        self._index, self._isolated = np.empty(0, dtype=np.intp), 0
+        # Whether isolated rows were looked for, and landmarks from which they are looked for next.
+        on_disk = isinstance(self._stream.x, Rows)
+        self._has_looked = False
+        self._next_look = _LOOKED_THROUGH_ON_DISK if on_disk else _LOOKED_THROUGH
         self._last_residuals: NDArray[np.float32] | None = (
             None  # weighted residuals of the last look
         )
@@ -451,7 +461,7 @@ class LandmarkChoice:
         counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
         for rank in ranks_to_try(0, most, counts):
             candidates = self._grown(candidates, rank, most)
-            if not self._looked_at and self._looks_through(candidates.search.rank):
+            if not self._has_looked and self._looks_through(candidates.search.rank):
                 # Before a decision for so few landmarks: a pass that finds isolated rows takes far longer.
                 candidates = self._with_isolated(candidates, most)
             search = candidates.search
@@ -488,10 +498,10 @@ class LandmarkChoice:
 
     def _grown(self, candidates: CandidateProblem, rank: int, most: int) -> CandidateProblem:
         """Return the candidates with landmarks up to ``rank``, of at most ``most`` in the end."""
-        if self._looks_through(candidates.search.rank):
+        if self._looks_through(candidates.search.rank, rank):
             candidates = self._with_isolated(candidates, most)
         search = candidates.search
-        if self._looked_at:
+        if self._has_looked:
             self._extend(search, rank - int((rank - search.rank) * _FAR))
             search.take_farthest(rank)
         self._extend(search, rank)
@@ -526,7 +536,7 @@ class LandmarkChoice:
         asking = [model for model, count in enumerate(counts) if count.asks(kind, rank, last=last)]
         if not asking:
             return
-        if kind == "sampled" and candidates.residual_rows is None:
+        if kind == "sampled":
             candidates.residual_rows = self._residual_rows()
         trace = candidates.rough_errors() if kind == "rigorous" else None
         if trace is None:
@@ -538,10 +548,16 @@ class LandmarkChoice:
         error = float(predicted[asking].max()) * goal
         self._progress.report(f"{rank} landmarks: predicted error {error:.1e} (target {goal:.1e})")
 
-    def _looks_through(self, rank: int) -> bool:
-        """Tell whether to look for isolated rows among all rows, with ``rank`` landmarks."""
-        first = _LOOKED_THROUGH_ON_DISK if isinstance(self._stream.x, Rows) else _LOOKED_THROUGH
-        return rank >= max(first, _AGAIN * self._looked_at) and self._setting.landmarks != "uniform"
+    def _looks_through(self, rank: int, end: float = math.inf) -> bool:
+        """Tell whether to look for isolated rows among all rows, with ``rank`` landmarks.
+
+        That takes as long as an eighth of a pass. It does not pay if ``end``, the number of landmarks that
+        follows, is hardly larger: the pass may be next.
+        """
+        due = self._next_look
+        if self._setting.landmarks == "uniform" or rank < due:
+            return False
+        return end >= _FURTHER * rank or rank >= _LATE * due
 
     def _with_isolated(self, candidates: CandidateProblem, most: int) -> CandidateProblem:
         """Return the candidates together with the other rows that the landmarks miss most.
@@ -551,7 +567,9 @@ class LandmarkChoice:
         """
         stream, search, index = self._stream, candidates.search, self._index
         rows_of_weight = len(self._rows_of_weight())
-        uniform, self._looked_at = len(index) - self._isolated, search.rank
+        uniform, self._has_looked = len(index) - self._isolated, True
+        while self._next_look <= search.rank:
+            self._next_look *= _AGAIN
         if len(index) == rows_of_weight:
             return candidates
         residual_diagonal = self._weighted_residuals(search.kernel_features(), uniform // _ISOLATED)
@@ -568,7 +586,7 @@ class LandmarkChoice:
         self.searched = max(self.searched, len(joined.rows))
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
         self._index = np.concatenate([index, isolated])
-        return CandidateProblem(self._problem, joined, rhs, self._isolated, candidates.fit)
+        return CandidateProblem(self._problem, joined, rhs, self._isolated, candidates)
 
     def _weighted_residuals(self, features: KernelFeatures, count: int) -> Array:
         """Return ``w e(x, x)`` (n,) of the rows, 0 for those that an earlier look shows to be small.
@@ -629,8 +647,10 @@ class LandmarkChoice:
         stream, rows, candidates = self._stream, self._rows_of_weight(), self._index
         if len(rows) == len(candidates):
             return None
-        rng, size = generator(len(stream), Purpose.PROBE), len(candidates) + _RESIDUAL_ROWS
-        trial_rows = rng.choice(rows, min(size, len(rows)), replace=False)  # in random order
+        size = len(candidates) + _RESIDUAL_ROWS
+        trial_rows = self._probe.choice(
+            rows, min(size, len(rows)), replace=False
+        )  # in random order
         index = np.sort(trial_rows[np.isin(trial_rows, candidates, invert=True)][:_RESIDUAL_ROWS])
         return ResidualRows(stream.x[index], stream.rhs(index)[0], self._weights_of(index))
 

@@ -17,6 +17,7 @@ from fastmcmd.estimate.row_stream import RowBlock, StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, tile_dtype
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT32
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
 from fastmcmd.solvers.residual_sample import ResidualSample, floor_of
@@ -38,6 +39,9 @@ _LEAST_NORM, _MOST_NORM = 1e-15, 1e15  # right-hand sides in this range need no 
 _LARGEST = 1e37  # largest norm: it leaves float32 some range for sums
 _NEARLY = 0.98  # share of the tolerance: rounding of the answer takes a part, too
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
+# The same by the goal: the error of the trace certificate that rounding to float32 adds, relative to it.
+# Measured residuals show at most a fiftieth of that (lam from 1e-4 to 0.1).
+_ROUNDED = 5.0
 _COARSE = 1e-5  # tolerance from which float32 features are precise enough
 # Rows of a block on a device: launching kernels and waiting then cost little.
 _MOST_OF_DEVICE = 65504
@@ -233,8 +237,14 @@ class PartProblem:
             return EXACT
         if setting.dtype is not None:
             return setting.dtype
-        coarse = setting.goal >= _COARSE and features.inverse_norm <= _WELL_CONDITIONED
-        return FLOAT32 if coarse else EXACT
+        if setting.goal < _COARSE:
+            return EXACT
+        # Rounding of features counts like a residual diagonal of this size, but for its random signs.
+        scale = setting.scale
+        rounding = UNIT32 * (features.inverse_norm * scale) * scale**2
+        error = scale / 2 * rounding / self.lam**1.5
+        precise = features.inverse_norm <= _WELL_CONDITIONED or error <= _ROUNDED * setting.goal
+        return FLOAT32 if precise else EXACT
 
     def values(self, image: Array) -> NDArray[np.float64] | None:
         """Return the MCMD (m, b) of each model from the images (b, c); None if a model has two systems.

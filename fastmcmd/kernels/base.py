@@ -38,6 +38,7 @@ Instruction = tuple[str, tuple[float, float, float, float]]
 
 EPS = float(np.finfo(np.float64).eps)  # distance of 1 to the next double, 2^-52
 UNIT = EPS / 2  # unit roundoff of float64
+UNIT32 = float(np.finfo(np.float32).eps) / 2  # unit roundoff of float32
 _BLOCK = 1 << 20  # elements of a temporary array
 _FLOAT32_LIMITS, _FLOAT64_LIMITS = (
     (float(one.tiny), float(one.max), float(one.smallest_subnormal))

@@ -1,0 +1,185 @@
+"""Forecasts of the errors that landmarks leave, from errors at smaller numbers of landmarks.
+
+The trace certificate falls smoothly. Sampled errors scatter, and fall like a power of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+
+from fastmcmd.solvers.base import CertificateKind
+
+__all__ = ["TRACE_POWER", "Forecast", "SampledErrors", "TraceErrors", "cannot_converge", "slope"]
+
+_LOOKED_AT = 60  # landmarks from which the decay of the error is extrapolated
+_APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
+# A predicted error below this share of the goal is trusted.
+_SURE = 0.88
+# Power of the number of landmarks by which the slope of a trace grows, if it is not known yet, and limits.
+_USUAL_CURVATURE, _LEAST_CURVATURE, _MOST_CURVATURE = 0.5, 0.05, 2.0
+# Usual power of the trace like which sampled errors fall, and its standard deviation from problem to
+# problem; standard deviation of the logarithm of a single error (1.1 to 2 measured, and 0.3).
+TRACE_POWER, _POWER_SPREAD, _SCATTER = 1.3, 0.4, 0.3
+_OCTAVES = 2.0  # of landmarks, whose errors count
+
+
+def cannot_converge(
+    before: tuple[int, float], now: tuple[int, float], most: int, kind: str
+) -> bool:
+    """Tell whether the error falls too slowly to reach the goal with the most landmarks.
+
+    The decay of a trace slows down with the rank, and the decay of a sampled error with the logarithm of
+    the rank: the line through the last two points is the most optimistic forecast.
+    """
+    rank, error = now
+    if not 0.0 < error < math.inf:
+        return error != 0.0
+    remaining = most - rank if kind == "rigorous" else math.log(most / rank)
+    return math.log(error) + 1.5 * slope(before, now, kind) * remaining > 0.0
+
+
+def slope(before: tuple[int, float], now: tuple[int, float], kind: str) -> float:
+    """Return the slope of the error's logarithm in the rank, or in the rank's logarithm."""
+    (r0, e0), (r1, e1) = before, now
+    if r1 <= r0 or not (0.0 < e0 < math.inf and 0.0 < e1 < math.inf):
+        return 0.0  # no information
+    fall = math.log(e1) - math.log(e0)
+    return fall / (r1 - r0 if kind == "rigorous" else math.log(r1 / r0))
+
+
+class TraceErrors:
+    """Errors of the trace certificate at growing numbers of landmarks, and where they go from there.
+
+    On logarithmic scales the curve falls ever faster: its slope grows like a power of the number of
+    landmarks, from 0 for a power law to 1 for an exponential decay.
+    """
+
+    def __init__(self) -> None:
+        self._errors: dict[int, float] = {}
+
+    def add(self, rank: int, error: float) -> None:
+        """Add the error at ``rank`` landmarks."""
+        if 0.0 < error < math.inf:
+            self._errors[rank] = error
+
+    def landmarks(self, share: float) -> float | None:
+        """Return the number of landmarks that leave this share of the last error; None if unknown."""
+        points = list(self._errors.items())[-1:]
+        for point in reversed(self._errors.items()):
+            if point[0] * _APART <= points[-1][0]:
+                points.append(point)
+        slopes = [-slope(before, now, "sampled") for now, before in itertools.pairwise(points[:3])]
+        if not slopes or min(slopes) <= 0.0:
+            return None
+        rank = points[0][0]
+        power = _USUAL_CURVATURE
+        if len(slopes) == 2:  # the slopes are those half-way between the points
+            apart = math.log(rank / points[2][0]) / 2
+            power = min(
+                max(math.log(slopes[0] / slopes[1]) / apart, _LEAST_CURVATURE), _MOST_CURVATURE
+            )
+        steepness = slopes[0] * (rank / points[1][0]) ** (power / 2)
+        return rank * (1 - power * math.log(share) / steepness) ** (1 / power)
+
+
+class SampledErrors:
+    """Errors of the sampled certificate at growing numbers of landmarks, as a power of those of the trace.
+
+    Single errors scatter, those of the trace do not. Power and level are fitted to the errors of the last
+    octaves; the power is drawn towards the usual one, as long as they tell little of it.
+    """
+
+    def __init__(self) -> None:
+        self._points: list[tuple[int, float, float]] = []
+        self.power = TRACE_POWER
+
+    @property
+    def known(self) -> bool:
+        """Whether any error is known."""
+        return bool(self._points)
+
+    def add(self, rank: int, error: float, trace: float) -> float:
+        """Add the error at ``rank`` landmarks; return what the fit gives there."""
+        self._points.append((rank, math.log(trace), math.log(error)))
+        recent = [point for point in self._points if point[0] * 2**_OCTAVES >= rank]
+        mean_trace = sum(trace for _, trace, _ in recent) / len(recent)
+        mean_error = sum(error for *_, error in recent) / len(recent)
+        squares = sum((trace - mean_trace) ** 2 for _, trace, _ in recent)
+        products = sum((trace - mean_trace) * (error - mean_error) for _, trace, error in recent)
+        certainty = (_SCATTER / _POWER_SPREAD) ** 2
+        self.power = (products + certainty * TRACE_POWER) / (squares + certainty)
+        return math.exp(mean_error + self.power * (math.log(trace) - mean_trace))
+
+
+@dataclass(eq=False)
+class Forecast:
+    """Predicted errors by one kind of certificate, relative to the goal, and what follows from them.
+
+    Attributes
+    ----------
+    kind : str
+        "rigorous" or "sampled".
+    most : int
+        Largest number of landmarks.
+    """
+
+    kind: CertificateKind
+    most: int
+    _looks: list[tuple[int, float]] = field(default_factory=list)
+    _sampled: SampledErrors = field(default_factory=SampledErrors)
+    _trace: TraceErrors = field(default_factory=TraceErrors)
+
+    def add(self, rank: int, error: float, trace: float = 0.0) -> None:
+        """Add the error that ``rank`` landmarks are predicted to leave.
+
+        With a positive ``trace``, the error of the trace certificate, a sampled error is replaced by what
+        all of them together suggest.
+        """
+        if self.kind == "sampled" and 0.0 < trace < math.inf and 0.0 < error < math.inf:
+            error = self._sampled.add(rank, error, trace)
+            self.add_trace(rank, trace)
+        self._looks.append((rank, error))
+
+    def add_trace(self, rank: int, error: float) -> None:
+        """Add an error of the trace certificate, along which sampled errors fall."""
+        self._trace.add(rank, error)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any error is known."""
+        return bool(self._looks)
+
+    @property
+    def within_goal(self) -> bool:
+        """Whether the last error is surely within the goal."""
+        return bool(self._looks) and self._looks[-1][1] <= _SURE
+
+    @property
+    def _trend(self) -> tuple[tuple[int, float], tuple[int, float]] | None:
+        """The last error, after one with far fewer landmarks: single errors scatter. None if unknown."""
+        rank = self._looks[-1][0] if self._looks else 0
+        before = [look for look in self._looks if _LOOKED_AT <= look[0] <= rank / _APART]
+        return (before[-1], self._looks[-1]) if before else None
+
+    @property
+    def cannot_converge(self) -> bool:
+        """Whether the last errors fall too slowly."""
+        trend = self._trend
+        return trend is not None and cannot_converge(*trend, self.most, self.kind)
+
+    @property
+    def landmarks_needed(self) -> float | None:
+        """Number of landmarks that reach the goal if the error falls on as fast; None if unknown."""
+        if self._looks and self._looks[-1][1] <= _SURE:
+            return float(self._looks[-1][0])
+        if self._sampled.known:
+            return self._trace.landmarks((_SURE / self._looks[-1][1]) ** (1 / self._sampled.power))
+        if self._trend is None:
+            return None
+        before, (rank, error) = self._trend
+        fall = slope(before, (rank, error), "rigorous")
+        if fall >= 0.0:
+            return math.inf
+        return rank + math.log(_SURE / error) / fall
