@@ -17,10 +17,10 @@ class CommonShare:
     """The average of measurements at growing numbers of landmarks."""
 
     def __init__(self) -> None:
-        self._measured: list[tuple[int, float]] = []
+        self._shares: list[tuple[int, float]] = []
 
     def add(self, rank: int, share: float) -> float:
         """Add a measurement at ``rank`` landmarks, which may be negative; return the average in [0, 1]."""
-        self._measured.append((rank, share))
-        recent = [one for at, one in self._measured if at * 2**_OCTAVES >= rank]
+        self._shares.append((rank, share))
+        recent = [one for at, one in self._shares if at * 2**_OCTAVES >= rank]
         return min(max(sum(recent) / len(recent), 0.0), 1.0)

@@ -66,6 +66,21 @@ class TraceErrors:
 
     def landmarks(self, share: float) -> float | None:
         """Return the number of landmarks that leave this share of the last error; None if unknown."""
+        decay = self._decay
+        if decay is None:
+            return None
+        rank, steepness, curvature = decay
+        return rank * (1 - curvature * math.log(share) / steepness) ** (1 / curvature)
+
+    @property
+    def power(self) -> float | None:
+        """Power of the number of landmarks like which errors fall at the last number; None if unknown."""
+        decay = self._decay
+        return None if decay is None else decay[1]
+
+    @property
+    def _decay(self) -> tuple[int, float, float] | None:
+        """The last number of landmarks, the power there, and the power of it like which that grows."""
         points = list(self._errors.items())[-1:]
         for point in reversed(self._errors.items()):
             if point[0] * _APART <= points[-1][0]:
@@ -73,15 +88,12 @@ class TraceErrors:
         slopes = [-slope(before, now, "sampled") for now, before in itertools.pairwise(points[:3])]
         if not slopes or min(slopes) <= 0.0:
             return None
-        rank = points[0][0]
-        power = _USUAL_CURVATURE
+        rank, curvature = points[0][0], _USUAL_CURVATURE
         if len(slopes) == 2:  # the slopes are those half-way between the points
             apart = math.log(rank / points[2][0]) / 2
-            power = min(
-                max(math.log(slopes[0] / slopes[1]) / apart, _LEAST_CURVATURE), _MOST_CURVATURE
-            )
-        steepness = slopes[0] * (rank / points[1][0]) ** (power / 2)
-        return rank * (1 - power * math.log(share) / steepness) ** (1 / power)
+            curvature = math.log(slopes[0] / slopes[1]) / apart
+            curvature = min(max(curvature, _LEAST_CURVATURE), _MOST_CURVATURE)
+        return rank, slopes[0] * (rank / points[1][0]) ** (curvature / 2), curvature
 
 
 class SampledErrors:
@@ -96,7 +108,7 @@ class SampledErrors:
         self.power = TRACE_POWER
 
     @property
-    def known(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether any error is known."""
         return bool(self._points)
 
@@ -137,14 +149,22 @@ class Forecast:
         With a positive ``trace``, the error of the trace certificate, a sampled error is replaced by what
         all of them together suggest.
         """
-        if self.kind == "sampled" and 0.0 < trace < math.inf and 0.0 < error < math.inf:
+        if self.kind == "rigorous":
+            trace = error
+        elif 0.0 < trace < math.inf and 0.0 < error < math.inf:
             error = self._sampled.add(rank, error, trace)
-            self.add_trace(rank, trace)
+        self.add_trace(rank, trace)
         self._looks.append((rank, error))
 
     def add_trace(self, rank: int, error: float) -> None:
         """Add an error of the trace certificate, along which sampled errors fall."""
         self._trace.add(rank, error)
+
+    @property
+    def power(self) -> float | None:
+        """Power of the number of landmarks like which errors fall at the last number; None if unknown."""
+        power = self._trace.power
+        return power if power is None or self.kind == "rigorous" else self._sampled.power * power
 
     @property
     def has_begun(self) -> bool:
@@ -174,7 +194,7 @@ class Forecast:
         """Number of landmarks that reach the goal if the error falls on as fast; None if unknown."""
         if self._looks and self._looks[-1][1] <= _SURE:
             return float(self._looks[-1][0])
-        if self._sampled.known:
+        if self._sampled.has_begun:
             return self._trace.landmarks((_SURE / self._looks[-1][1]) ** (1 / self._sampled.power))
         if self._trend is None:
             return None

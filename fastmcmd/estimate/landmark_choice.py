@@ -9,8 +9,6 @@ landmarks (block randomly pivoted Cholesky of the whole matrix, one pass for eac
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,379 +16,32 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd._base.sums import dot
-from fastmcmd.backends import tall_skinny
-from fastmcmd.backends.base import Backend
-from fastmcmd.backends.tiled import times
-from fastmcmd.estimate.common_share import CommonShare
-from fastmcmd.estimate.error_forecast import TRACE_POWER, cannot_converge, slope
-from fastmcmd.estimate.landmark_count import (
-    KINDS,
-    LandmarkCount,
-    PassCost,
-    ranks_to_try,
-)
+from fastmcmd.estimate.candidate_problem import CandidateProblem, ResidualRows
+from fastmcmd.estimate.landmark_count import KINDS, LandmarkCount, PassCost, ranks_to_try
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
-from fastmcmd.kernels import Kernel
-from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import CertificateKind
-from fastmcmd.solvers.landmarks import LandmarkSearch, importance_of
-from fastmcmd.solvers.lowrank import LowRankSolution
-from fastmcmd.solvers.residual_sample import LEAST_DRAWS, ResidualSample
-from fastmcmd.solvers.rounding import Rounding
-from fastmcmd.solvers.row_cells import Cells
-from fastmcmd.solvers.row_sample import RowGuess
+from fastmcmd.solvers.landmarks import LandmarkSearch
 
-__all__ = [
-    "ALL_CANDIDATES",
-    "CANDIDATES",
-    "CandidateProblem",
-    "LandmarkChoice",
-    "ResidualRows",
-    "trace_may_suffice",
-]
+__all__ = ["ALL_CANDIDATES", "CANDIDATES", "LandmarkChoice"]
 
 Index = NDArray[np.intp]
 
 CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
 ALL_CANDIDATES = 20_000
-# Rows and ranks of the first trial, by the number of all rows and of columns.
-_GLANCE, _GLANCE_AT_FEW, _FEW_GLANCED = (2000, (48, 96)), (500, (24, 48)), 4000
-_ON_LINE, _ON_LINE_AT_FEW, _FEW_ON_LINE = (500, (48, 96)), (300, (12, 20)), 2000
-_RESOLVED = 1e-4  # share of k(x, x) that landmarks leave on a line where few more are enough
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
-_PARTS = 8  # parts of these rows, whose residuals are compared
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
 _LOOKED_THROUGH, _LOOKED_THROUGH_ON_DISK, _ISOLATED = 25, 128, 5
 _AGAIN = 4  # so many times more landmarks show others
 _FURTHER, _LATE = 1.25, 2  # see `_looks_through`
+_FAR_ROWS = 4000  # rows that are looked at again before a decision
 # Rows among which isolated ones are looked for again: the largest of the last look. A share of all, and
 # at least so many times the rows that become candidates. Residuals only fall as landmarks are added.
 _STILL_FAR, _STILL_TIMES = 0.25, 4
-# Landmarks from which rounding is looked at before the decision, and rows that show it.
-_ROUNDED, _ROUNDED_ROWS = 48, 500
-# Trace errors above this many goals may be rough: from a fit with at least this share of the landmarks.
-_FAR_ABOVE, _ROUGHLY = 3.0, 0.5
+_ROUNDED = 48  # landmarks from which rounding is looked at before the decision
 _FAR = 0.5  # share of further landmarks that have the largest residuals
-
-
-def trace_may_suffice(
-    x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int,
-    paying: float = math.inf,
-) -> bool:  # fmt: skip
-    """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs.
-
-    ``paying`` is the number of landmarks above which another solver takes less time: if the trace falls on
-    as fast, more are needed.
-    """
-    n, is_line = len(x), x.shape[1] == 1
-    if is_line and n < _FEW_ON_LINE:
-        count, ranks = _ON_LINE_AT_FEW
-    elif n < _FEW_GLANCED:
-        count, ranks = _GLANCE_AT_FEW
-    else:
-        count, ranks = _ON_LINE if is_line else _GLANCE
-    if is_line and _FEW_ON_LINE <= n < _FEW_GLANCED:
-        most *= 2  # the error falls ever faster, and a search costs little
-    rng = generator(n, Purpose.PROBE)
-    x = x[np.sort(rng.choice(len(x), min(len(x), count), replace=False))]
-    # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
-    search = _search(x, backend, kernel, 2 * ranks[-1], rng)
-    looks = []
-    for rank in ranks:
-        search.grow(rank)
-        error = _trace_error(search, lam, scale) / goal
-        resolved = _RESOLVED if is_line else 0.0
-        if error <= 1.0 or search.residual_diagonal.mean() <= resolved * search.diagonal.mean():
-            return True
-        if search.exhausted:
-            return is_line  # so few landmarks are soon searched, and measured residuals may suffice
-        looks.append((search.rank, error))
-    if cannot_converge(looks[0], looks[1], most, "rigorous"):
-        return False
-    fall = slope(looks[0], looks[1], "rigorous")
-    return fall == 0.0 or search.rank - math.log(error) / fall <= paying
-
-
-def _search(
-    x: HostArray, backend: Backend, kernel: Kernel, most: int, rng: np.random.Generator
-) -> LandmarkSearch:
-    offset = offset_of(kernel, backend, x)
-    return LandmarkSearch(backend, kernel, x, np.ones(len(x)), most, rng, offset)
-
-
-def _trace_error(search: LandmarkSearch, lam: float, scale: float) -> float:
-    """Return ``scale t b / 2`` of the trace certificate; the unknown b is replaced by lam^(-1/2)."""
-    return scale / 2 * float(search.residual_diagonal.mean()) / lam**1.5
-
-
-@dataclass(frozen=True, eq=False)
-class ResidualRows:
-    """Rows at which residuals are measured: inputs (h, d), right-hand sides (h, c) and weights (h,)."""
-
-    x: HostArray
-    rhs: Array
-    weight: Array
-
-
-@dataclass(frozen=True, eq=False)
-class CandidateFit:
-    """A fit of the candidates.
-
-    Attributes
-    ----------
-    candidates : int
-        Their number.
-    features : KernelFeatures
-        The features at the landmarks.
-    solutions : list of LowRankSolution
-        Solutions of the candidates, with trace certificates.
-    trace : float
-        Mean of the residual diagonal over all rows, as the candidates predict it.
-    """
-
-    candidates: int
-    features: KernelFeatures
-    solutions: list[LowRankSolution]
-    trace: float
-
-
-class CandidateProblem:
-    """The candidates as a small problem, whose certificate predicts that of all rows.
-
-    The trace certificate is about the same for any number of rows. (Rows unlike the candidates add to it,
-    but a pass over all rows finds them, and a few more landmarks among them bring it down again.) Residuals
-    are not the same. A row's own term in its residual falls with the number of rows. Of the terms of other
-    rows, one share falls with the root of that number, because outputs scatter around their mean; the other
-    share does not fall. Residuals from parts of the rows separate these two: the second share is common to
-    all parts, so products of two of them show its square (`CommonShare`).
-
-    Residuals are measured at rows that are no candidates: landmarks explain themselves, and they are chosen
-    where the candidates' residual is large. With 1,402 landmarks of 20,000 candidates in four columns, the
-    candidates themselves predicted a five-hundredth of the error at all rows.
-
-    Parameters
-    ----------
-    problem : PartProblem
-        The problem of all rows.
-    search : LandmarkSearch
-        Search among the candidates.
-    rhs : ndarray (m, c)
-        Right-hand sides of the candidates.
-    isolated : int
-        Number of the last candidates that are isolated rows: each represents only itself.
-    before : CandidateProblem, optional
-        The problem of fewer candidates.
-
-    Attributes
-    ----------
-    search, rhs
-        As passed.
-    residual_rows : ResidualRows or None
-        Rows that are no candidates, for predictions of sampled certificates; None takes the candidates.
-    fit : CandidateFit or None
-        The last fit.
-    common : list of CommonShare
-        The common share of residuals, for each model.
-    """
-
-    def __init__(
-        self,
-        problem: PartProblem,
-        search: LandmarkSearch,
-        rhs: Array,
-        isolated: int = 0,
-        before: CandidateProblem | None = None,
-    ) -> None:
-        self.problem, self.search, self.rhs, self._isolated = problem, search, rhs, isolated
-        self.residual_rows: ResidualRows | None = None
-        self.fit = None if before is None else before.fit
-        self.common = (
-            [CommonShare() for _ in range(problem.models)] if before is None else before.common
-        )
-        self._cells: tuple[HostArray, list[Cells] | None] | None = None
-        self._n = len(problem.stream)
-
-    def errors(self, kind: str) -> Array:
-        """Return the predicted error of each model by this kind of certificate, relative to the goal.
-
-        The error of "rigorous", the trace certificate, is without rounding.
-        """
-        problem, search, size = self.problem, self.search, (len(self.rhs), self.search.rank)
-        if self.fit is None or size != (self.fit.candidates, self.fit.features.rank):
-            features, sums = search.kernel_features(), problem.sums(search.rank)
-            sums.add(
-                search.columns, self.rhs, search.residual_diagonal, search.diagonal, search.weight
-            )
-            sums.settle()
-            sums.residual_trace *= self._share_of_landmarks
-            solutions = problem.solve(sums, features, None)
-            self.fit = CandidateFit(len(self.rhs), features, solutions, self._trace)
-        features, solutions = self.fit.features, self.fit.solutions
-        largest = float(search.residual_diagonal.max())
-        if kind == "rigorous":
-            return problem.errors(solutions, largest)
-        weights = np.hstack([solution.weights for solution in solutions])
-        image = times(search.columns.T, weights)
-        norms = problem.norms(self.rhs - image)
-        search.importance = importance_of(search.weight, norms)  # for later landmarks
-        if self.residual_rows is None:
-            at = ResidualRows(search.rows, self.rhs, search.weight)
-            columns, residual_diagonal = search.columns, search.residual_diagonal
-        else:
-            at = self.residual_rows
-            columns, residual_diagonal = search.features_of(at.x)
-            largest = max(largest, float(residual_diagonal.max()))
-            image = times(columns.T, weights)
-        at_norms = norms if self.residual_rows is None else problem.norms(at.rhs - image)
-        total = float(at.weight.sum())
-        coefficients = problem.coefficients(image, at.rhs, at.weight, total)
-        if self._cells is None or self._cells[0] is not at.x:
-            self._cells = at.x, problem.cells(at.x)
-        cells, guesses = self._cells[1], None
-        if cells is not None:
-            cell_rows = problem.cell_rows(cells, residual_diagonal, at.weight, at_norms)
-            guesses = [list[RowGuess]() for _ in cell_rows]
-            for model, of_model in enumerate(cell_rows):
-                for some in of_model:
-                    rhs = at.rhs[some.rows][:, problem.columns_of(model)] / problem.unit
-                    guesses[model] += some.guesses(rhs)
-        sample = problem.sample(
-            features, residual_diagonal, at.weight, at_norms, LEAST_DRAWS, guesses
-        )
-        # Among all rows, each coefficient is smaller by the share of these rows.
-        sample.account(slice(0, len(image)), coefficients * len(at.x) / self._n)
-        residual = self._residual_of_all(sample, at.x, columns, residual_diagonal, coefficients)
-        certified = problem.certified(sample, residual, solutions, total)
-        return problem.errors(certified, largest) + self._own_terms(norms)
-
-    def rough_errors(self) -> Array | None:
-        """Return the errors of "rigorous" with the energy of an earlier fit, whose landmarks were fewer.
-
-        None if they were far fewer, or if the errors are too near the goal for a rough answer.
-        """
-        fit = self.fit
-        if fit is None or fit.features.rank < _ROUGHLY * self.search.rank or not fit.trace > 0.0:
-            return None
-        share = self._trace / fit.trace
-        fallen = [
-            replace(one, slope=share * one.slope, miss=math.sqrt(share) * one.miss)
-            for one in fit.solutions
-        ]
-        errors = self.problem.errors(fallen, float(self.search.residual_diagonal.max()))
-        return errors if float(errors.min()) > _FAR_ABOVE else None
-
-    @property
-    def _trace(self) -> float:
-        """Mean of the residual diagonal over all rows, as the candidates predict it."""
-        search = self.search
-        mean = float(np.average(search.residual_diagonal, weights=search.weight))
-        return mean * self._share_of_landmarks
-
-    @property
-    def _share_of_landmarks(self) -> float:
-        """Factor of the mean residual: among all rows, landmarks are a smaller share."""
-        candidates = len(self.rhs)
-        return candidates / max(1, candidates - self.search.rank) if candidates < self._n else 1.0
-
-    def rounding_errors(self) -> Array:
-        """Return the error of each model, relative to the goal, that rounding alone leaves.
-
-        It is that of the trace certificate, estimated from some candidates.
-        """
-        problem, search = self.problem, self.search
-        features, kernel = search.kernel_features(), problem.kernel
-        some = np.ascontiguousarray(search.rows[:: max(1, len(search.rows) // _ROUNDED_ROWS)])
-        row_features, diagonal, _ = features.of_rows(some, EXACT, keep=False, sizes=True)
-        sizes, dim = row_features.sizes, int(some.shape[1])
-        assert sizes is not None
-        norm2 = float(tall_skinny.row_squares(some, features.offset).max())
-        direct, largest = problem.backend.direct_distances(dim, kernel), float(diagonal.max())
-        entry = kernel.rounding(UNIT, dim, norm2, direct, largest)
-        rounding = Rounding.of(features, entry, largest, math.sqrt(dot(sizes, sizes) / len(sizes)))
-        sums = problem.sums(search.rank)
-        nothing = np.zeros(len(self.rhs))
-        sums.add(search.columns, self.rhs, nothing, search.diagonal, search.weight)
-        solutions = problem.solve(sums.settle(), features, rounding)
-        return problem.errors(solutions, 0.0, float(sizes.max()))
-
-    def _own_terms(self, norms: HostArray) -> Array:
-        """Return the errors, relative to the goal, that isolated candidates which are no landmarks add.
-
-        ``norms`` (models, m) are those of ``D B`` of the candidates. Such a row's residual is ``e B``.
-        """
-        search, problem = self.search, self.problem
-        isolated = slice(len(self.rhs) - self._isolated, None)
-        share = search.weight[isolated] / float(search.weight.sum())
-        terms = (
-            search.residual_diagonal[isolated]
-            * share
-            * norms[:, isolated]
-            * problem.unit
-            / problem.lam
-        )
-        if not terms.size:
-            return np.zeros(len(norms))
-        slope = np.sqrt((share * terms**2).sum(axis=1) / problem.lam) / 2
-        return np.asarray(
-            (terms.max(axis=1) + problem.setting.scale * slope) / problem.setting.goal
-        )
-
-    def _residual_of_all(
-        self,
-        sample: ResidualSample,
-        x: HostArray,
-        columns: Array,
-        residual_diagonal: Array,
-        coefficients: Array,
-    ) -> Array:
-        """Return residuals of the rows of a sample as all rows would give them.
-
-        ``columns`` (r, h) are the features of the rows ``x`` that they are measured with.
-        """
-        problem, share = self.problem, len(x) / self._n
-        rows = sample.rows
-        own_terms = residual_diagonal[rows, None] * coefficients[rows]
-        residual = np.zeros_like(own_terms)
-        squares = np.zeros((problem.models, len(rows)))  # of the residuals of all parts
-        model_columns = [problem.columns_of(model) for model in range(problem.models)]
-        for part in range(_PARTS):
-            fresh = self._residual(x, columns, rows, part, coefficients)
-            fresh += own_terms * (rows % _PARTS == part)[:, None]
-            residual += fresh
-            for square, some in zip(squares, model_columns, strict=True):
-                square += np.einsum("ij,ij->i", fresh[:, some], fresh[:, some])
-        for model, (square, some) in enumerate(zip(squares, model_columns, strict=True)):
-            total_square = np.einsum("ij,ij->i", residual[:, some], residual[:, some])
-            size = sample.mean(total_square)
-            common = sample.mean(total_square - square) * _PARTS / (_PARTS - 1)
-            common = size * self.common[model].add(self.search.rank, common / max(size, 1e-300))
-            residual[:, some] *= math.sqrt((common + (size - common) * share) / max(size, 1e-300))
-        residual -= own_terms * share
-        return residual
-
-    def _residual(
-        self, x: HostArray, columns: Array, rows: Index, part: int, coefficients: Array
-    ) -> Array:
-        """Return the contribution of one part of the rows ``x`` to the residuals ``-E B`` of some of them.
-
-        ``columns`` (r, len(x)) are the features of all.
-        """
-        search, problem = self.search, self.problem
-        kernel, backend, offset = problem.kernel, problem.backend, search.offset
-        inputs, right = x[part::_PARTS], np.ascontiguousarray(coefficients[part::_PARTS])
-        targets = backend.points(x[rows], EXACT, offset)
-        image = np.zeros((len(rows), right.shape[1]))
-        step = problem.step(search.rank)
-        for start in range(0, len(inputs), step):
-            some = slice(start, start + step)
-            points = backend.points(inputs[some], EXACT, offset)
-            image += backend.matmul(kernel, targets, points, right[some])
-        low = tall_skinny.times(columns[:, part::_PARTS], right)
-        return tall_skinny.inner(columns[:, rows], low) - image
 
 
 class LandmarkChoice:
@@ -413,25 +64,22 @@ class LandmarkChoice:
         self._probe = generator(len(problem.stream), Purpose.PROBE)
         # Rows of the candidates, and how many of them are isolated.
         self._index, self._isolated = np.empty(0, dtype=np.intp), 0
-        # Whether isolated rows were looked for, and landmarks from which they are looked for next.
+        # Landmarks when isolated rows were looked for, and from which they are looked for next.
         on_disk = isinstance(self._stream.x, Rows)
-        self._has_looked = False
+        self._looked_at = 0
         self._next_look = _LOOKED_THROUGH_ON_DISK if on_disk else _LOOKED_THROUGH
         self._last_residuals: NDArray[np.float32] | None = (
             None  # weighted residuals of the last look
         )
         self._rounding_seen = False
-        self._traces: dict[int, float] = {}  # the predicted trace error at numbers of landmarks
+        self._counts: list[LandmarkCount] = []
         self.notes: list[str] = []
         self.searched = 0
 
     @property
     def power(self) -> float | None:
-        """Power of the number of landmarks with which errors fall, at the end; None if unknown."""
-        looks = list(self._traces.items())
-        before = [look for look in looks if 2 * look[0] <= looks[-1][0]]
-        fall = slope(before[-1], looks[-1], "sampled") if before else 0.0
-        return -TRACE_POWER * fall if fall < 0.0 else None
+        """Power of the number of landmarks like which errors fall, at the end; None if unknown."""
+        return min((count.power for count in self._counts if count.power is not None), default=None)
 
     def of_caller(self) -> tuple[KernelFeatures, dict[int, CertificateKind]]:
         """Return the features at the landmarks that the caller passed, and each model's certificate."""
@@ -459,9 +107,10 @@ class LandmarkChoice:
             return candidates.search.kernel_features(), self._kinds_at_rank(candidates)
         cost = PassCost.of_problem(self._problem)
         counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]
+        self._counts = counts
         for rank in ranks_to_try(0, most, counts):
             candidates = self._grown(candidates, rank, most)
-            if not self._has_looked and self._looks_through(candidates.search.rank):
+            if not self._looked_at and self._looks_through(candidates.search.rank):
                 # Before a decision for so few landmarks: a pass that finds isolated rows takes far longer.
                 candidates = self._with_isolated(candidates, most)
             search = candidates.search
@@ -501,7 +150,7 @@ class LandmarkChoice:
         if self._looks_through(candidates.search.rank, rank):
             candidates = self._with_isolated(candidates, most)
         search = candidates.search
-        if self._has_looked:
+        if self._looked_at:
             self._extend(search, rank - int((rank - search.rank) * _FAR))
             search.take_farthest(rank)
         self._extend(search, rank)
@@ -542,7 +191,12 @@ class LandmarkChoice:
         if trace is None:
             trace = candidates.errors("rigorous")
         predicted = trace if kind == "rigorous" else candidates.errors(kind)
-        self._traces[rank] = float(trace[asking].max())
+        if float(predicted[asking].min()) <= 1.0:
+            far = self._far_rows(rank)
+            if far is not None:
+                predicted = candidates.with_rows(kind, predicted, far)
+                if float(predicted[asking].min()) > 1.0:
+                    self._next_look = rank // _LATE  # before any more landmarks
         for model in asking:
             counts[model].add(kind, rank, float(predicted[model]), float(trace[model]))
         error = float(predicted[asking].max()) * goal
@@ -567,7 +221,7 @@ class LandmarkChoice:
         """
         stream, search, index = self._stream, candidates.search, self._index
         rows_of_weight = len(self._rows_of_weight())
-        uniform, self._has_looked = len(index) - self._isolated, True
+        uniform, self._looked_at = len(index) - self._isolated, search.rank
         while self._next_look <= search.rank:
             self._next_look *= _AGAIN
         if len(index) == rows_of_weight:
@@ -586,7 +240,24 @@ class LandmarkChoice:
         self.searched = max(self.searched, len(joined.rows))
         rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
         self._index = np.concatenate([index, isolated])
-        return CandidateProblem(self._problem, joined, rhs, self._isolated, candidates)
+        return candidates.joined(joined, rhs, self._isolated)
+
+    def _far_rows(self, rank: int) -> ResidualRows | None:
+        """Return the rows that landmarks missed most when all were looked through, but for the candidates.
+
+        A decision that overlooks them costs another pass. None if they were looked through just before.
+        """
+        stream, last = self._stream, self._last_residuals
+        if last is None or rank < _FURTHER * self._looked_at:
+            return None
+        count = min(_FAR_ROWS, len(last) - len(self._index))
+        if count <= 0:
+            return None
+        last[self._index] = 0.0
+        index = np.sort(np.argpartition(last, -count)[-count:])
+        total = len(last) if stream.weights is None else float(stream.weights.sum())
+        weights = self._weights_of(index) / total
+        return ResidualRows(stream.x[index], stream.rhs(index)[0], weights)
 
     def _weighted_residuals(self, features: KernelFeatures, count: int) -> Array:
         """Return ``w e(x, x)`` (n,) of the rows, 0 for those that an earlier look shows to be small.

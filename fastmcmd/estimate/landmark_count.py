@@ -120,6 +120,11 @@ class LandmarkCount:
         ]
         return min((one.landmarks_needed or 0.0 for one in alive), default=0.0)
 
+    @property
+    def power(self) -> float | None:
+        """Power of the number of landmarks like which the error falls, at the end; None if unknown."""
+        return None if self.kind is None else self._forecasts[self.kind].power
+
     def asks(self, kind: str, rank: int, *, last: bool) -> bool:
         """Tell whether the error by this kind of certificate at ``rank`` matters for the decision.
 

@@ -13,12 +13,13 @@ from fastmcmd._base.threads import get_num_threads
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
-from fastmcmd.estimate.landmark_choice import ALL_CANDIDATES, trace_may_suffice
+from fastmcmd.estimate.landmark_choice import ALL_CANDIDATES
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.outputs import better_dense
 from fastmcmd.estimate.part_problem import LowRankSetting
 from fastmcmd.estimate.task import SOLVER_SHARE, Task, some_rows
+from fastmcmd.estimate.trace_glance import trace_may_suffice
 from fastmcmd.gram.cost import FEWEST_PRODUCTS, MatrixSize, expected_products
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import BlockCG, ProblemSize

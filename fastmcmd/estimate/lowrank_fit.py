@@ -31,9 +31,9 @@ from fastmcmd.solvers.protocol import Cost, ProblemSize
 __all__ = ["Certification", "LowRank"]
 
 _ROUNDS = 4  # passes of the normal equations at most; each adds landmarks until the goal is met
-# Factor by which the number of landmarks grows from one pass to the next; half of the goal is aimed at.
-# Errors fall with a power of that number that the choice has seen, taken between these two.
-_LEAST_GROWTH, _MOST_GROWTH, _AIM = 1.1, 2.0, 0.5
+# Factor by which the number of landmarks grows from one pass to the next, and share of the goal that is
+# aimed at. Errors fall with a power of that number that the choice has seen, taken between these two.
+_LEAST_GROWTH, _MOST_GROWTH, _AIM = 1.1, 2.0, 0.7
 _LEAST_POWER, _USUAL_POWER = 1.0, 4.0
 _DEPENDENT = 1e4  # ||L^-1||, for kernel values of 1, from which float64 may lose a residual of 1e-8
 

@@ -12,7 +12,8 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
-from fastmcmd.estimate.landmark_choice import CANDIDATES, CandidateProblem
+from fastmcmd.estimate.candidate_problem import CandidateProblem
+from fastmcmd.estimate.landmark_choice import CANDIDATES
 from fastmcmd.estimate.landmark_count import (
     KINDS,
     LEAST_RANK,

@@ -63,17 +63,18 @@ def test_sampled_errors_are_fitted_along_the_trace(power, scatter):
     rng, ranks, off, powers = np.random.default_rng(0), [100, 190, 360, 400, 450], [], []
     for _ in range(300):
         errors = SampledErrors()
-        assert not errors.known
+        assert not errors.has_begun
         for rank in ranks:
             trace = 1e5 * math.exp(-rank / 150)
             exact = 2e-4 * trace**power
             fitted = errors.add(rank, exact * math.exp(scatter * rng.normal()), trace)
-        assert errors.known
+        assert errors.has_begun
         off.append(math.log(fitted / exact))
         powers.append(errors.power)
     assert abs(np.mean(off)) < 0.15
     assert np.std(off) <= 0.8 * scatter + 1e-9
-    assert np.mean(powers) == pytest.approx(power, abs=0.12)
+    # Drawn towards the usual power by a quarter of the way.
+    assert np.mean(powers) == pytest.approx(power + (TRACE_POWER - power) / 4, abs=0.05)
 
 
 def test_a_single_sampled_error_is_itself():

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.estimate import landmark_choice, lowrank_fit, part_problem
+from fastmcmd.estimate import candidate_problem, landmark_choice, lowrank_fit, part_problem
 from fastmcmd.estimate.part_problem import PartProblem
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "by_norm"), [(0, False), (1, False), (0, True)])
-def test_the_predicted_error_is_that_of_all_rows(seed, by_norm, monkeypatch):
+@pytest.mark.parametrize("by_norm", [False, True])
+def test_the_predicted_error_is_that_of_all_rows(by_norm, monkeypatch):
     predicted = []
-    errors = landmark_choice.CandidateProblem.errors
+    errors = candidate_problem.CandidateProblem.errors
 
     def recorded(self, kind):
         result = errors(self, kind)
@@ -23,7 +23,16 @@ def test_the_predicted_error_is_that_of_all_rows(seed, by_norm, monkeypatch):
 
     monkeypatch.setattr(landmark_choice, "CANDIDATES", 1500)
     monkeypatch.setattr(landmark_choice, "ALL_CANDIDATES", 1500)
-    monkeypatch.setattr(landmark_choice.CandidateProblem, "errors", recorded)
+    monkeypatch.setattr(candidate_problem.CandidateProblem, "errors", recorded)
+    ratios = [predicted_over_certified(seed, by_norm, predicted) for seed in range(4)]
+    # Those of the candidates themselves are a quarter or less: the tails hold isolated rows.
+    assert 2 / 3 < np.median(ratios) < 3 / 2
+    assert 0.35 < min(ratios) < max(ratios) < 2.5  # the largest of a few residuals scatters
+
+
+def predicted_over_certified(seed, by_norm, predicted):
+    """Return the ratio of the last predicted error to the certified one with as many landmarks."""
+    predicted.clear()
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((6000, 4))
     if by_norm:  # the tails at the end
@@ -34,14 +43,10 @@ def test_the_predicted_error_is_that_of_all_rows(seed, by_norm, monkeypatch):
     certified = fm.cce(x, y, fm.Gaussian(mean, 0.3), tol=1e-3, **options)
     rank, error = predicted[-1]
     bound = float(certified.error_bounds.max())
-    if (
-        rank != certified.info.landmarks
-    ):  # the prediction was within the tolerance, and the error was not
+    if rank != certified.info.landmarks:  # the predicted error was within the tolerance, this not
         (note,) = certified.info.notes
         bound = float(re.match(rf"{rank} landmarks left an error of (\S+):", note)[1])
-    ratio = error / bound
-    # Those of the candidates themselves are a quarter or less: the tails hold isolated rows.
-    assert 1 / 2 < ratio < 2
+    return error / bound
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])

@@ -32,8 +32,8 @@ def climb(trace, sampled, certificate="auto", most=4000):
 @pytest.mark.parametrize("power", [1.2, 3.0])
 def test_landmarks_grow_by_the_power_that_was_seen(power):
     factor = lowrank_fit._growth(1.4, power)
-    assert factor == pytest.approx(min(2.0, 2.8 ** (1 / power)))
-    assert lowrank_fit._growth(1.4, None) == pytest.approx(2.8**0.25)
+    assert factor == pytest.approx(min(2.0, (1.4 / lowrank_fit._AIM) ** (1 / power)))
+    assert lowrank_fit._growth(1.4, None) == pytest.approx((1.4 / lowrank_fit._AIM) ** 0.25)
     assert lowrank_fit._growth(math.inf, power) == 2.0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fastmcmd as fm
-from fastmcmd.estimate.landmark_choice import CandidateProblem
+from fastmcmd.estimate.candidate_problem import CandidateProblem
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -15,7 +15,7 @@ from builders import FORKED, STATUS_FIELD
 import fastmcmd as fm
 from fastmcmd.estimate import fit as fitting
 from fastmcmd.estimate.budget import Budget
-from fastmcmd.estimate.landmark_choice import CandidateProblem
+from fastmcmd.estimate.candidate_problem import CandidateProblem
 from fastmcmd.estimate.lowrank_choice import low_rank_groups
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.solvers.base import System, by_diagonal
