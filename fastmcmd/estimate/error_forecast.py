@@ -15,8 +15,9 @@ __all__ = ["TRACE_POWER", "Forecast", "SampledErrors", "TraceErrors", "cannot_co
 
 _LOOKED_AT = 60  # landmarks from which the decay of the error is extrapolated
 _APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
-# A predicted error below this share of the goal is trusted.
-_SURE = 0.88
+# A predicted error up to this share of the goal is trusted. With the most landmarks a pass is tried up to
+# another: what truncation of the output features leaves of the tolerance comes on top of the goal.
+_SURE, _HOPEFUL = 0.88, 1.1
 # Power of the number of landmarks by which the slope of a trace grows, if it is not known yet, and limits.
 _USUAL_CURVATURE, _LEAST_CURVATURE, _MOST_CURVATURE = 0.5, 0.05, 2.0
 # Usual power of the trace like which sampled errors fall, and its standard deviation from problem to
@@ -171,10 +172,9 @@ class Forecast:
         """Whether any error is known."""
         return bool(self._looks)
 
-    @property
-    def within_goal(self) -> bool:
-        """Whether the last error is surely within the goal."""
-        return bool(self._looks) and self._looks[-1][1] <= _SURE
+    def within_goal(self, *, last: bool = False) -> bool:
+        """Tell whether the last error is surely within the goal; ``last`` if no more landmarks follow."""
+        return bool(self._looks) and self._looks[-1][1] <= (_HOPEFUL if last else _SURE)
 
     @property
     def _trend(self) -> tuple[tuple[int, float], tuple[int, float]] | None:

@@ -314,15 +314,17 @@ class LandmarkChoice:
         return np.ones(len(index)) if weights is None else weights[index]
 
     def _residual_rows(self) -> ResidualRows | None:
-        """Return some rows of positive weight that are no candidates; None if there are none."""
-        stream, rows, candidates = self._stream, self._rows_of_weight(), self._index
-        if len(rows) == len(candidates):
+        """Return some rows of positive weight, none of them a uniform candidate; None if all are candidates.
+
+        Isolated candidates may be among them: their residuals are the largest.
+        """
+        stream, rows = self._stream, self._rows_of_weight()
+        uniform = self._index[: len(self._index) - self._isolated]
+        if len(rows) == len(uniform):
             return None
-        size = len(candidates) + _RESIDUAL_ROWS
-        trial_rows = self._probe.choice(
-            rows, min(size, len(rows)), replace=False
-        )  # in random order
-        index = np.sort(trial_rows[np.isin(trial_rows, candidates, invert=True)][:_RESIDUAL_ROWS])
+        size = min(len(uniform) + _RESIDUAL_ROWS, len(rows))
+        trial_rows = self._probe.choice(rows, size, replace=False)  # in random order
+        index = np.sort(trial_rows[np.isin(trial_rows, uniform, invert=True)][:_RESIDUAL_ROWS])
         return ResidualRows(stream.x[index], stream.rhs(index)[0], self._weights_of(index))
 
     def search(self, x: HostArray, weight: Array, most: int) -> LandmarkSearch:

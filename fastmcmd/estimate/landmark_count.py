@@ -145,7 +145,9 @@ class LandmarkCount:
         if self.decided:
             return
         for kind, one in self._forecasts.items():
-            if one.within_goal and (kind == "rigorous" or self._prefers_sampled(rank, last=last)):
+            if one.within_goal(last=last) and (
+                kind == "rigorous" or self._prefers_sampled(rank, last=last)
+            ):
                 self.kind = kind
                 return
         self._cannot_converge = all(one.cannot_converge for one in self._forecasts.values())
@@ -166,7 +168,7 @@ class LandmarkCount:
         if trace is None:
             return True
         if trace.cannot_converge or last:
-            return not trace.within_goal
+            return not trace.within_goal(last=last)
         if trace.landmarks_needed is None:
             return False
         dearer = self._cost.of("rigorous", max(trace.landmarks_needed, rank))

@@ -42,13 +42,15 @@ _ROWS_OF_LANDMARK, _LEAST_ROWS_OF_LANDMARK = {1: 12, 2: 12}, 4
 _FEW_COLUMNS = 3
 _HARD = 4.0  # cost of CG, relative to an easy problem, from which more landmarks of few columns pay
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
+_BEYOND = 1.5  # factor of these numbers after a pass that misses the goal
+_SEARCH_ROWS = 75_000  # rows whose pass takes as long as the search of `_PATIENT` rows and more
 # Landmarks up to which the form takes less time than CG, by what the trace needs in two columns. A number
 # for an easy problem and the factor that a hard one adds, or a number for each operation of a row. A trace
 # falls ever more slowly in more columns. Measured: 4,000 to 60,000 rows, 2 to 5 columns, and tolerances of
 # 1e-3 to 1e-6.
 _PAYING, _PAYING_HARD, _HARD_PRODUCTS, _PER_COLUMN, _MOST_COLUMNS = 120.0, 1.5, 10.0, 0.6, 5
 _PAYING_OPERATION, _PAYING_ROWS, _MANY_ROWS = 1.9e-5, 4000, 100_000
-_MORE_IN_PART, _MORE_PATIENT = 1.33, 1.35  # searches in a part of the rows; patient ones, too
+_MORE_IN_PART, _MORE_PATIENT = 1.33, 2.3  # searches in a part of the rows; patient ones, too
 # Operations of CG on a device in the time of one of the search, which runs on the host: on an H200, CG of
 # 500,000 rows takes less time than a search.
 _OF_DEVICE = 2e4
@@ -74,8 +76,11 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
         return 0
     # Landmarks must pay even if CG needs few products: the cost of a failed search comes on top.
     easy = BlockCG().estimate(size, products=FEWEST_PRODUCTS)
-    affordable = LowRank.affordable(size, _SHARE * easy.total).landmarks
     is_hard = dim <= _FEW_COLUMNS and expected >= _HARD * easy.total
+    work = _SHARE * easy.total
+    if n >= _PATIENT and not is_hard:
+        work *= n / (n + _SEARCH_ROWS)
+    affordable = LowRank.affordable(size, work).landmarks
     if n < _PATIENT and not is_hard:  # the small dense problems of the search weigh more
         affordable //= 2
     most = n // _ROWS_OF_LANDMARK.get(dim, _LEAST_ROWS_OF_LANDMARK)
@@ -142,7 +147,7 @@ def low_rank_setting(
         )
     return LowRankSetting(
         goal=SOLVER_SHARE * options.tol, tolerance=options.tol, scale=task.scale, rank=options.rank,
-        most=min(most, fitting),
+        most=min(most, fitting), largest=min(n, int(_BEYOND * most), fitting),
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
         budget=budget, give_up=not is_required,
         patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),

@@ -83,7 +83,7 @@ class LowRank:
         work = Certification(problem, kinds, passes)
         best: tuple[float, LowRankPart, Array] | None = None
         for attempt in range(_ROUNDS):
-            last = fixed or attempt + 1 == _ROUNDS or features.rank >= setting.most
+            last = fixed or attempt + 1 == _ROUNDS or features.rank >= setting.largest
             row_pass, dtype, certified = work.of_pass(features, last=last)
             progress.certified(float(certified.errors[sorted(kinds)].max()) * setting.goal)
             errors = problem.with_spare_truncation(certified.errors)
@@ -102,7 +102,7 @@ class LowRank:
             best = worst, part, errors
             if worst <= 1.0 or last or certified.rounding_alone:
                 break
-            rank = min(setting.most, math.ceil(_growth(worst, choice.power) * features.rank))
+            rank = min(setting.largest, math.ceil(_growth(worst, choice.power) * features.rank))
             enlarged = choice.more(
                 features, row_pass.residual_diagonal, rank, certified.importance(row_pass),
                 work.grid_residual,

@@ -67,7 +67,9 @@ class LowRankSetting:
     rank : int or None
         Number of landmarks; None chooses as many as the goal needs.
     most : int
-        Largest number of landmarks.
+        Largest number of landmarks before a pass.
+    largest : int
+        The same after a pass that misses the goal: another pass often takes less time than another solver.
     landmarks : str or ndarray (p, d)
         "rpcholesky", "uniform", or the landmarks themselves.
     certificate : str
@@ -91,6 +93,7 @@ class LowRankSetting:
     scale: float
     rank: int | None
     most: int
+    largest: int
     landmarks: Any
     certificate: str
     dtype: DType | None
