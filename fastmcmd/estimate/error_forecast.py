@@ -18,6 +18,10 @@ _APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
 # A predicted error up to this share of the goal is trusted. With the most landmarks a pass is tried up to
 # another: what truncation of the output features leaves of the tolerance comes on top of the goal.
 _SURE, _HOPEFUL = 0.88, 1.1
+_SURE_AT_FIRST = (
+    0.5,
+    0.7,
+)  # the same of the first sampled errors, before their scatter is averaged
 # Power of the number of landmarks by which the slope of a trace grows, if it is not known yet, and limits.
 _USUAL_CURVATURE, _LEAST_CURVATURE, _MOST_CURVATURE = 0.5, 0.05, 2.0
 # Usual power of the trace like which sampled errors fall, and its standard deviation from problem to
@@ -174,7 +178,12 @@ class Forecast:
 
     def within_goal(self, *, last: bool = False) -> bool:
         """Tell whether the last error is surely within the goal; ``last`` if no more landmarks follow."""
-        return bool(self._looks) and self._looks[-1][1] <= (_HOPEFUL if last else _SURE)
+        if not self._looks:
+            return False
+        count, sure = len(self._looks), _HOPEFUL if last else _SURE
+        if self.kind == "sampled" and not last and count <= len(_SURE_AT_FIRST):
+            sure = _SURE_AT_FIRST[count - 1]
+        return self._looks[-1][1] <= sure
 
     @property
     def _trend(self) -> tuple[tuple[int, float], tuple[int, float]] | None:

@@ -314,7 +314,7 @@ class LandmarkChoice:
         return np.ones(len(index)) if weights is None else weights[index]
 
     def _residual_rows(self) -> ResidualRows | None:
-        """Return some rows of positive weight, none of them a uniform candidate; None if all are candidates.
+        """Return some rows of positive weight, no uniform candidates; None if all are candidates.
 
         Isolated candidates may be among them: their residuals are the largest.
         """
