@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -162,8 +163,10 @@ def cce(
         )  # fmt: skip
         nature, (model,), kernels = problem.nature, problem.models, problem.kernels
         source = Chance(nature, model, *kernels, problem.grid)
-        result = evaluate_at(
+        fitted, result = evaluate_at(
             nature, model, *kernels, problem.options, problem.grid, "CCE", out, "at", source=source
-        )[1]
+        )
+    if fitted.norms is not None:
+        result = replace(result, source=replace(source, computed_norms=fitted.norms))
     result = result.with_suspicions(problem.suspicions[0])
     return result if out is not None else on_device_of(result, x)

@@ -188,7 +188,10 @@ class ConditionalCongruence(Parameters):
                 nature, model, *kernels, options, problem.grid, "CCE", stays=True
             )
         result = result.with_notes(notes).with_suspicions(problem.suspicions[0])
-        self._set_chance(result, Chance(nature, model, *kernels, problem.grid))
+        norms = self._fit.norms
+        self._set_chance(
+            result, Chance(nature, model, *kernels, problem.grid, computed_norms=norms)
+        )
         self._files, self._scales, self.lam_ = files, problem.scales, nature.lam
         self.n_features_in_ = rows.shape[1]
         self.input_dtype_ = problem.grid.dtype
@@ -275,9 +278,9 @@ class ConditionalCongruence(Parameters):
                     fitted, replace(result, name="CCE"), rows.shape[1], columns, rows.dtype,
                     problem.scales, nature.lam,
                 )  # fmt: skip
-                one._set_chance(
-                    one.result_, Chance(nature, models[len(estimators)], *kernels, rows)
-                )
+                model = models[len(estimators)]
+                chance = Chance(nature, model, *kernels, rows, computed_norms=fitted.norms)
+                one._set_chance(one.result_, chance)
                 one._files = {**files, **files_of(**{f"prediction {name!r}": predictions[name]})}
                 estimators[name] = one
         return estimators

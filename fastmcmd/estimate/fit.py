@@ -52,7 +52,10 @@ __all__ = ["Fit", "fit"]
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted difference of conditional embeddings, in feature or dense form."""
+    """A fitted difference of conditional embeddings, in feature or dense form.
+
+    ``norms`` holds `inference.row_norms` of the rows, if the fit has computed them.
+    """
 
     form: PrimalFit | DenseFit | LowRankFit
     backend: Backend
@@ -62,6 +65,7 @@ class Fit:
     sizes: tuple[int, int]
     working: int
     start_time: float
+    norms: dict[str, NDArray[np.float64]] | None = None
 
     def evaluate(
         self, grid: HostArray | Rows, progress: Progress, checkpoint: Checkpoint | None = None
@@ -340,9 +344,9 @@ class _Work:
             step = _FeatureStep(nature, pairs, task, budget, self._checkpoint)
             yield step
             forms = feature_fits(nature, pairs, task, step.results)
-            for (number, (model, _)), form in zip(group.items(), forms, strict=True):
+            for (number, (model, features)), form in zip(group.items(), forms, strict=True):
                 sizes = len(nature.design), len(model.design)
-                self._add(number, form, sizes, budget.working)
+                self._add(number, form, sizes, budget.working, features.norms)
             group.clear()
             return
         ((number, (model, _)),) = group.items()
@@ -378,9 +382,10 @@ class _Work:
         form: PrimalFit | DenseFit | LowRankFit,
         sizes: tuple[int, int],
         working: int,
+        norms: dict[str, NDArray[np.float64]] | None = None,
     ) -> None:
         task = self._task
         self.fits[number] = Fit(
             form, task.backend, task.x_kernel, task.y_kernel, task.options, sizes, working,
-            self._start_time,
+            self._start_time, norms,
         )  # fmt: skip

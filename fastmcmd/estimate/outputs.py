@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -63,6 +64,8 @@ _ATOM_ENTRY = (
 )
 _OUT_OF_REACH = 1e3  # ratio to the tolerance of an error that makes features useless
 _USEFUL = 2.5e-3  # ratio to sqrt(k(y, y)) of an error that leaves two digits of a large CCE
+_NORMS = 1e-6  # error of embeddings, relative to sqrt(k(y, y)), that their norms may have
+_NORM_ROWS = 1000  # rows whose norms are computed at once
 _PROBED = 12  # predictions on which the error is tried
 _ROUNDS = 8  # largest number of rounds of choosing pivots
 _UNCOVERED_SHARE = 0.1  # share of the tolerance: error from rows that more outputs could cover
@@ -87,12 +90,15 @@ class MeanFeatures:
         Bounds on the error of the features.
     outputs : int
         Number of distinct outputs from which the features were chosen.
+    norms : dict of ndarray (n,), optional
+        `inference.row_norms` of the rows, if the features give them without further work.
     """
 
     features: KernelFeatures | LineFeatures
     means: tuple[Array, ...]
     truncation: Truncation
     outputs: int
+    norms: dict[str, Array] | None = None
 
 
 def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | None:
@@ -175,6 +181,10 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
     p = features.transform(values[:, None])
     residual = np.sqrt(features.residuals(values[:, None], p))[:, None]
     where = where.reshape(-1)
+    norms = None
+    single = len(nature.outputs.values) == len(where) == len(expected)
+    if single and error.max() <= _NORMS * np.sqrt(task.y_kernel.at_zero):
+        norms = _row_norms(task.y_kernel.at_zero, p, where, expected)
     miss = nature.design.average(nature.outputs.mean_features(residual, where))[:, 0]
     error = model.design.average(error[:, None])[:, 0]
     truncation = Truncation(
@@ -187,7 +197,24 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
         _means(sides, [nature.outputs.mean_features(p, where), expected]),
         truncation,
         len(values),
+        norms,
     )
+
+
+def _row_norms(
+    largest: float, p: Array, where: NDArray[np.intp], expected: Array
+) -> dict[str, Array]:
+    """Return the norms of rows with one outcome each, whose features are ``p[where]``.
+
+    ``largest`` is the diagonal k(y, y) of the kernel, a constant.
+    """
+    errors, inner = np.empty(len(expected)), np.empty(len(expected))
+    for rows in row_blocks(len(expected), _NORM_ROWS):
+        mean = expected[rows]
+        residuals = p[where[rows]] - mean
+        errors[rows] = np.einsum("ij,ij->i", residuals, residuals)
+        inner[rows] = np.einsum("ij,ij->i", mean, mean)
+    return {"errors": errors, "variances": np.maximum(largest - inner, 0.0)}
 
 
 def _relaxed(

@@ -10,7 +10,7 @@ import numpy as np
 import oracle
 import pytest
 from builders import noisy_sine
-from scipy import special
+from scipy import special, stats
 from simulations.excess import simulate
 
 import fastmcmd as fm
@@ -258,6 +258,34 @@ def test_frames_hold_what_was_computed():
     frame = result.to_frame()
     assert list(frame) == ["cce", "error_bound", "effective_rows", "supported"]
     assert (frame["supported"] == (result.effective_rows >= 5)).all()
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_norms_from_the_features_of_the_fit(repeated):
+    # Tails wide against the kernel: the fit computes features on panels, and the norms with them.
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 1))
+    y = x[:, 0] + rng.standard_t(3, size=60)
+    if repeated:
+        x[30:], y[20:40] = x[:30], y[:20]
+    student = fm.StudentT(rng.uniform(2.5, 4.0, 60), x[:, 0], 0.8)
+    kernel, weights = fm.RBF(2.0), rng.uniform(0.5, 2.0, 60)
+    result = fm.cce(x, y, student, x_kernel=X_KERNEL, y_kernel=kernel, weights=weights)
+    fitted = fm.ConditionalCongruence(x_kernel=X_KERNEL, y_kernel=kernel).fit(x, y, student)
+    errors, variances = row_norms(kernel, y[:, None], PredictedOutputs(student))
+    for chance in (result.source, fitted.chance):
+        assert chance.computed_norms is not None
+        np.testing.assert_allclose(chance.norms["errors"], errors, atol=4e-6)
+        np.testing.assert_allclose(chance.norms["variances"], variances, atol=4e-6)
+    # The definition, by the trapezoidal rule, which is exact for smooth functions that vanish at the ends.
+    step = 0.01
+    gap = np.arange(-6.0, 6.0, step)
+    density = stats.t.pdf(y[:, None] + gap, student.df[:, None], x[:, :1], 0.8)
+    cross = step * density @ np.exp(-2 * gap**2)
+    inner = 1 - fitted.chance.norms["variances"]
+    np.testing.assert_allclose(
+        fitted.chance.norms["errors"], 1 - 2 * cross + inner, rtol=0, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("factor", [2.0, 0.5])
