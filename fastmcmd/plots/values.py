@@ -19,7 +19,6 @@ from fastmcmd.plots.style import COLOURS, axes, finish
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection
-    from matplotlib.colors import Colormap
 
 __all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs", "over_plane"]
 
@@ -335,11 +334,12 @@ def over_plane(
     cells.set_clim(low, high)
     below, above = bool((means < low).any()), bool((means > high).any())
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
-    ax.figure.colorbar(cells, ax=ax, label=f"mean {name}", extend=extend)
     if not has_support.all():
         share = _hexagons(ax, plane, has_support.astype(np.float64))
-        share.set_array(np.ma.masked_greater_equal(np.asarray(share.get_array()), 0.5))
-        share.set_cmap(_grey_map())
+        share.remove()  # its means decide on the colours of the same hexagons
+        cells.set_array(np.ma.masked_where(np.asarray(share.get_array()) < 0.5, means))
+        cells.set_cmap(cells.get_cmap().with_extremes(bad=_GREY))
+    ax.figure.colorbar(cells, ax=ax, label=f"mean {name}", extend=extend)
     ax.set(xlabel=plane.names[0], ylabel=plane.names[1])
     return finish(ax)
 
@@ -357,13 +357,6 @@ def _support(supported: ArrayLike | None, n: int) -> NDArray[np.bool_]:
             f"supported has shape {mask.shape} and dtype {mask.dtype}; booleans ({n},) are needed"
         )
     return mask
-
-
-def _grey_map() -> Colormap:
-    """Return a grey colour map that is transparent for missing values."""
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap([_GREY]).with_extremes(bad=(0, 0, 0, 0))
 
 
 def check_limits(limits: ArrayLike) -> tuple[float, float]:
