@@ -118,6 +118,11 @@ class Expectation:
             self.rigorous = False
 
     @property
+    def integrates(self) -> bool:
+        """Whether densities are integrated numerically, so that `errors` takes as long as `of`."""
+        return not (self._closed or self._exact)
+
+    @property
     def floor(self) -> float:
         """Part of every row's ``residual`` that is rounding alone."""
         return float(np.sqrt(self._features.noise * self._largest + self.noise))

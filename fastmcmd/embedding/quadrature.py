@@ -76,7 +76,7 @@ def mean_features_by_nodes(
     n, rank = len(prediction), features.rank
     mean, residual, error = np.empty((n, rank)), np.empty(n), np.empty(n)
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
-    sums = _NodeSums(features, prediction)
+    sums = _NodeSums(features, prediction, share)
     node_counts = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
     signs = SignPart.of(features, prediction)
     for rows, part in chunks(prediction, sums.numbers_per_row(prediction.node_count)):
@@ -121,10 +121,12 @@ def mean_features_by_nodes(
 class _NodeSums:
     """Weighted sums of features over nodes, by series on panels if these are exact enough."""
 
-    def __init__(self, features: KernelFeatures, prediction: Predictive) -> None:
+    def __init__(
+        self, features: KernelFeatures, prediction: Predictive, share: float = 1.0
+    ) -> None:
         self._features = features
         self._panels: PanelSums | None = None
-        many = float(len(prediction)) * prediction.node_count * features.rank
+        many = len(prediction) / share * prediction.node_count * features.rank
         if prediction.columns == 1 and many > _MANY:
             some = np.linspace(0, len(prediction) - 1, 64).astype(np.intp)
             middle = prediction.take(np.unique(some)).quantile(np.array([0.1, 0.5, 0.9]))

@@ -24,7 +24,7 @@ from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
-__all__ = ["ALL_CANDIDATES", "CANDIDATES", "LandmarkChoice"]
+__all__ = ["ALL_CANDIDATES", "CANDIDATES", "LOOKED_THROUGH", "LandmarkChoice"]
 
 Index = NDArray[np.intp]
 
@@ -33,7 +33,7 @@ ALL_CANDIDATES = 20_000
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
-_LOOKED_THROUGH, _LOOKED_THROUGH_ON_DISK, _ISOLATED = 25, 128, 5
+LOOKED_THROUGH, _LOOKED_THROUGH_ON_DISK, _ISOLATED = 25, 128, 5
 _AGAIN = 4  # so many times more landmarks show others
 _FURTHER, _LATE = 1.25, 2  # see `_looks_through`
 _FAR_ROWS = 4000  # rows that are looked at again before a decision
@@ -67,7 +67,7 @@ class LandmarkChoice:
         # Landmarks when isolated rows were looked for, and from which they are looked for next.
         on_disk = isinstance(self._stream.x, Rows)
         self._looked_at = 0
-        self._next_look = _LOOKED_THROUGH_ON_DISK if on_disk else _LOOKED_THROUGH
+        self._next_look = _LOOKED_THROUGH_ON_DISK if on_disk else LOOKED_THROUGH
         self._last_residuals: NDArray[np.float32] | None = (
             None  # weighted residuals of the last look
         )
@@ -375,7 +375,7 @@ class LandmarkChoice:
 
 def _steps_to(rank: int) -> list[int]:
     """Return the numbers of landmarks at which rows are looked through, and ``rank`` itself at the end."""
-    steps = [_LOOKED_THROUGH]
+    steps = [LOOKED_THROUGH]
     while steps[-1] < rank:
         steps.append(_AGAIN * steps[-1])
     return [*steps[:-1], rank]

@@ -25,7 +25,7 @@ from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 
-__all__ = ["POOL", "LowRankForms"]
+__all__ = ["COVERED_SHARE", "POOL", "LowRankForms"]
 
 
 POOL = 40000  # outputs of a sample from which pivots are chosen
@@ -35,7 +35,7 @@ _OUTPUT_BYTES = (
     8 * 3 * 30
 )  # of an output during the choice of features: about 30 for a scalar output
 _ROUNDS = 3  # rounds of choosing features; each adds outputs that the previous features miss
-_SHARE = 0.3  # share of the tolerance that truncation may use
+COVERED_SHARE = 0.3  # share of the tolerance that truncation may use
 _ROUNDING = 1.5  # ratio to the residual of rounding alone below which more pivots barely help
 
 
@@ -239,11 +239,11 @@ def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Tas
     justify it: what the features miss counts in the square of the MCMD.
     """
     residual = fit.truncation.residual
-    if task.scale / 2 * residual <= _SHARE * task.options.tol:
+    if task.scale / 2 * residual <= COVERED_SHARE * task.options.tol:
         return False
     if residual <= _ROUNDING * sum(_rounding(fit.features, sample) for sample in one.samples):
         return False
-    limit = IN_SQUARE * _SHARE * task.options.tol / max(task.scale, 1e-300)
+    limit = IN_SQUARE * COVERED_SHARE * task.options.tol / max(task.scale, 1e-300)
     more = []
     largest = float(fit.features.kernel.diagonal(fit.features.pivots).max())
     for stream in streams:

@@ -10,13 +10,14 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.task import SOLVER_SHARE, Task
-from fastmcmd.kernels import Kernel
+from fastmcmd.kernels import Kernel, Scaled
 from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_budget, exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
 from fastmcmd.planning.outcome import Plan
+from fastmcmd.planning.outcomes import ObservedOutputs
 from fastmcmd.planning.rates import DEVICE_ROWS
-from fastmcmd.planning.subsample import ObservedOutputs, Subsample
+from fastmcmd.planning.subsample import Subsample
 from fastmcmd.rows import Rows
 
 __all__ = ["FEATURES", "ROWS", "answer", "possible_plan", "subsample_of"]
@@ -26,9 +27,15 @@ ROWS = 4000  # rows that decisions are based on, if there are as many
 
 
 def subsample_of(
-    x: HostArray | Rows, backend: str, outcomes: ObservedOutputs | None = None
+    x: HostArray | Rows,
+    backend: str,
+    outcomes: ObservedOutputs | None = None,
+    scaled: Scaled | None = None,
 ) -> Subsample:
-    """Return randomly drawn rows that represent ``x``, with their ``outcomes``, for work on a backend."""
+    """Return randomly drawn rows that represent ``x``, with their ``outcomes``, for work on a backend.
+
+    ``scaled`` scales the columns of rows in memory.
+    """
     count = DEVICE_ROWS if backend == "cupy" else ROWS
     some, theirs = _sample(x, outcomes, count)
     if isinstance(x, Rows):  # not collapsed
@@ -36,7 +43,9 @@ def subsample_of(
         return Subsample(
             len(x), some, 0 if on_device else int(x.nbytes), on_device, outcomes=theirs
         )
-    return Subsample(len(x), some, outcomes=theirs, all_rows=x)
+    if scaled is not None:
+        some = scaled.rows(some)
+    return Subsample(len(x), some, outcomes=theirs, all_rows=x, scaled=scaled)
 
 
 def _sample(
@@ -47,7 +56,7 @@ def _sample(
     index = np.sort(rng.choice(len(x), min(len(x), count), replace=False))
     order = rng.permutation(len(index))
     if outcomes is not None:
-        outcomes = replace(outcomes, y=outcomes.y[index[order]].astype(np.float64))
+        outcomes = outcomes.take(index[order])
     return np.asarray(x[index])[order], outcomes
 
 
@@ -119,7 +128,9 @@ def possible_plan(
             return None
         choice = replace(choice, reason=f"memory_limit is too small for cg; {choice.reason}")
         return plan_of(choice, some, backend, options, columns)
-    exact = exact_plan(of, backend, kernel, options, lam, SOLVER_SHARE * options.tol, columns)
+    searched = 0 if choice is None else choice.searched
+    goal = SOLVER_SHARE * options.tol
+    exact = exact_plan(of, backend, kernel, options, lam, goal, columns, searched)
     reasons = [f"{of.n:,} distinct inputs"] if of is not rows else []
     seconds = exact.seconds
     if choice is not None:

@@ -182,7 +182,6 @@ def _plan(
     columns: int,
 ) -> Plan | None:
     rows = x if isinstance(x, Subsample) else subsample_of(x, name)
-    shaped = isinstance(x, Subsample)  # x may be only a shape
     return possible_plan(
-        rows, backend_of(options, kernel), kernel, options, lam, columns, low_rank=not shaped
+        rows, backend_of(options, kernel), kernel, options, lam, columns, low_rank=not rows.made_up
     )

@@ -17,28 +17,31 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.design import Design
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
+from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, GramOperator
 from fastmcmd.gram.cost import FRESH_SECONDS
 from fastmcmd.kernels import RBF, Kernel
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.rates import rate, seconds_of
+from fastmcmd.planning.rates import rate
 from fastmcmd.planning.subsample import (
     Subsample,
     SubsampleOperator,
     SubsampleProblem,
     WholeOperator,
 )
+from fastmcmd.planning.timing import seconds_of
 from fastmcmd.solvers import BlockCG, Cholesky, Goal, PreconditionedCG, Solved, System, solver_of
 from fastmcmd.solvers.cg import MOST_PRODUCTS
 from fastmcmd.solvers.cholesky import cholesky_bytes, factor_fits, least_bytes
+from fastmcmd.solvers.decay import products_left
 
 __all__ = ["exact_budget", "exact_plan"]
 
 # An easy problem shows on few rows within the first number of products. A hard one gets a second run with
 # more rows, because only more rows show its small eigenvalues.
-_FEW, _MORE = 1500, 4000
-_SHARE = 12  # with a twelfth of the rows, a product costs 1 / 144
+_FEW, _MORE = 1000, 4000
+_SHARE, _LESS = 20, 6  # with a twentieth of the rows, a product costs 1 / 400; with a sixth, 1 / 36
 _EASY, _HARD = 12, 60
 _MOST_COLUMNS = 64  # right-hand sides of the small problem
 _UNLIMITED = 1 << 62
@@ -49,29 +52,22 @@ class _ProductCounter(Progress):
 
     def __init__(self, target: float, most: int) -> None:
         super().__init__(False, target)
-        self._most = self._remaining = most
-        self._first: float | None = None
-        self._last = 1.0
+        self._most, self._errors = most, list[float]()
 
     def product(self, certificate: float, work: float = 0.0) -> None:
         """Count one more product."""
         super().product(certificate, work)
-        self._first = certificate if self._first is None else self._first
-        self._last = certificate
-        self._remaining -= 1
+        self._errors.append(certificate)
 
     def exhausted(self) -> bool:
         """Tell whether the limit of products is reached."""
-        return self._remaining <= 0
+        return len(self._errors) >= self._most
 
     @property
     def beyond(self) -> float:
-        """Products to the target relative to those made, if residuals keep falling at their rate."""
-        most = MOST_PRODUCTS / self._most
-        if self._first is None or not 0.0 < self._last < self._first:
-            return most
-        decades = math.log(max(self._first / self.target, 2.0))
-        return min(most, max(1.0, decades / math.log(self._first / self._last)))
+        """Products to the target relative to those made, if errors keep falling at their rate."""
+        count = max(1, len(self._errors))
+        return 1.0 + products_left(self._errors, self.target, MOST_PRODUCTS - count) / count
 
 
 def exact_budget(
@@ -104,6 +100,7 @@ def exact_plan(
     lam: float,
     goal: float,
     columns: int,
+    searched: int = 0,
 ) -> Plan:
     """Return the plan of CG or Cholesky.
 
@@ -117,13 +114,19 @@ def exact_plan(
         Error that the certificate may leave.
     columns : int
         Number of right-hand sides.
+    searched : int
+        Number of rows that a fit has searched for landmarks before.
 
     Raises
     ------
     MemoryLimitError
         ``memory_limit`` is too small.
     """
-    n, direct = rows.n, options.solver == "cholesky"
+    n, direct, outcomes, predicting = rows.n, options.solver == "cholesky", rows.outcomes, 0.0
+    if outcomes is not None and outcomes.features is not None:
+        task = Task(kernel, outcomes.kernel, options, rows.x)
+        rank, predicting = outcomes.seconds_at_once(n, task, lam, searched)
+        columns += rank - outcomes.features.rank
     budget, least = exact_budget(rows, backend, kernel, options, columns)
     available, full_operator = (
         budget.available(*least),
@@ -134,7 +137,8 @@ def exact_plan(
     filed = direct and not factor_fits(full_operator, available)
     ask = replace(options, cache_dir=None, checkpoint=None, progress=False)
     columns_of = min(columns, _MOST_COLUMNS)
-    run = _Run(rows, backend, kernel, lam, goal, _UNLIMITED if filed else available, columns_of)
+    within = _UNLIMITED if filed else available
+    run = _Run(rows, backend, kernel, lam, goal, within, columns_of)
     run.make(ask)
     solver, cache, passes = run.solver, run.operator.cache, run.passes
     memory = budget.working + run.operator.peak_bytes
@@ -149,7 +153,7 @@ def exact_plan(
     reasons += run.findings()
     if cache == "streamed" and not run.operator.holds_rows:
         reasons.append("the rows do not fit in memory_limit: each pass prepares them anew")
-    seconds = run.seconds(columns, direct=solver == "cholesky")
+    seconds = predicting + run.seconds(columns, direct=solver == "cholesky")
     return Plan(
         n, rows.dim, backend.name, solver, 0, cache, memory, passes, seconds, tuple(reasons)
     )  # fmt: skip
@@ -169,8 +173,8 @@ class _Run:
 
     def make(self, options: Options) -> None:
         """Run on few rows, and on more if the problem is hard."""
-        few = min(max(_FEW, self._rows.n // _SHARE), _MORE)
-        for count, most in ((few, _EASY), (_MORE, _HARD)):
+        few, more = (min(max(_FEW, self._rows.n // part), _MORE) for part in (_SHARE, _LESS))
+        for count, most in ((few, _EASY), (more, _HARD)) if few < more else ((more, _HARD),):
             some = self._rows.some(count)
             self._progress = _ProductCounter(options.tol, most)
             self._problem = self._problem_of(some, self._progress.exhausted)
@@ -269,15 +273,18 @@ class _Run:
     def _setup(self) -> float:
         """Return the seconds of the setup: distinct inputs, features of outputs, norms of rows."""
         rows, features = self._problem.rows, self._features
-        y = rows.outputs()[0][:, 0]
-        outputs = np.concatenate([y, y])
+        y, outcomes = rows.outputs()[0][:, 0], rows.outcomes
 
         def work() -> None:
             Design.of(rows.x, None)
-            features.transform(outputs)
+            features.transform(y)
             GramOperator(self._backend, self._kernel, rows.x, np.dtype(np.float32), self._budget)
 
-        return self._feature_seconds + seconds_of(work, runs=1) * rows.n / len(rows)
+        seconds = self._feature_seconds + seconds_of(work, runs=1) * rows.n / len(rows)
+        if outcomes is None or outcomes.features is None:
+            of_draws = seconds_of(lambda: features.transform(y), runs=1)
+            seconds += of_draws * rows.n / len(rows)
+        return seconds
 
 
 def _columns_ratio(operator: GramOperator, columns: int, fewer: int) -> float:

@@ -13,7 +13,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.candidate_problem import CandidateProblem
-from fastmcmd.estimate.landmark_choice import CANDIDATES
+from fastmcmd.estimate.landmark_choice import CANDIDATES, LOOKED_THROUGH
 from fastmcmd.estimate.landmark_count import (
     KINDS,
     LEAST_RANK,
@@ -24,7 +24,7 @@ from fastmcmd.estimate.landmark_count import (
 from fastmcmd.estimate.lowrank import Term
 from fastmcmd.estimate.lowrank_choice import low_rank_setting, ruled_out
 from fastmcmd.estimate.lowrank_fit import Certification
-from fastmcmd.estimate.lowrank_form import POOL
+from fastmcmd.estimate.lowrank_form import COVERED_SHARE, POOL
 from fastmcmd.estimate.lowrank_pass import Passes
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem, block_rows
 from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
@@ -34,8 +34,10 @@ from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.rates import rate, seconds_of
+from fastmcmd.planning.outcomes import error_of
+from fastmcmd.planning.rates import rate
 from fastmcmd.planning.subsample import Subsample
+from fastmcmd.planning.timing import seconds_of
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.costs import EXACT_COST
 from fastmcmd.solvers.landmarks import LandmarkSearch
@@ -52,7 +54,6 @@ _STEP, _TRIALS = 1.35, 1.7
 # Usual ratio of the landmarks with and without those that rows far from all others need.
 _GROWTH = 1.5
 _MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
-_LOOKED_THROUGH = 24  # landmarks with which a fit looks through all rows
 _ROUNDED_ROWS = 1000  # rows of a pass that shows the rounding
 
 
@@ -67,7 +68,7 @@ class Search:
     kind : str
         Kind of certificate: "rigorous" or "sampled".
     seconds : float
-        Time of the search.
+        Time of the search, and of predictions if the fit would take the low-rank form.
     reason : str
         Reason for the result, for the user.
     a_row : tuple of float
@@ -75,6 +76,8 @@ class Search:
         and values.
     bounds_rounding : bool
         Whether the first pass bounds the rounding of features.
+    searched : int
+        Number of rows that a fit would search, whose mean features it needs.
     """
 
     landmarks: int
@@ -83,6 +86,7 @@ class Search:
     reason: str = ""
     a_row: tuple[float, float] = (0.0, 0.0)
     bounds_rounding: bool = False
+    searched: int = 0
 
 
 class _Stream(StackedRowStream):
@@ -133,12 +137,14 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     more = look.searching * _TRIALS * min(rows.n, CANDIDATES) / len(rows)
     further = max(1.0, landmarks.landmarks / look.rank) ** 2
     seconds = more * further + look.choosing
-    if rows.n > _MANY and landmarks.landmarks >= _LOOKED_THROUGH:
+    if landmarks.landmarks:
+        seconds += look.predicting(landmarks, task)
+    if rows.n > _MANY and landmarks.landmarks >= LOOKED_THROUGH:
         # All rows are looked through for isolated ones, later a quarter of them with four times as many.
-        looks = 1 + int(math.log(landmarks.landmarks / _LOOKED_THROUGH, 4))
-        a_look = rows.n * landmarks.a_row[1] * _LOOKED_THROUGH / landmarks.landmarks
+        looks = 1 + int(math.log(landmarks.landmarks / LOOKED_THROUGH, 4))
+        a_look = rows.n * landmarks.a_row[1] * LOOKED_THROUGH / landmarks.landmarks
         seconds += looks * a_look
-    return replace(landmarks, seconds=seconds)
+    return replace(landmarks, seconds=seconds, searched=min(rows.n, CANDIDATES))
 
 
 class _Look:
@@ -167,6 +173,23 @@ class _Look:
         self._candidates = CandidateProblem(self._problem, self._search, rhs)
         self._predicted: dict[tuple[int, CertificateKind], float] = {}
         self.searching = 0.0  # seconds
+
+    def predicting(self, search: Search, task: Task) -> float:
+        """Return the seconds of predictions, as far as the passes that are timed lack them."""
+        outcomes, n = self._rows.outcomes, self._rows.n
+        if outcomes is None or outcomes.features is None:
+            return 0.0
+        passes = 1 + (search.kind == "sampled")
+        if outcomes.is_drawn:
+            counted = int(self._rows.outputs()[1].shape[1])
+            return passes * n * outcomes.seconds_of_draws(counted)
+        block = self._setting.block_rows(search.landmarks, self._outputs.rank, self._rows.dim)
+        expected = outcomes.expectations(n, min(n, block))
+        # Another pass measures errors of integrals, and one more looks for outputs that features miss.
+        if outcomes.integrates:
+            missing = error_of(expected.residuals, task, self._lam)
+            passes += 1 + (missing > COVERED_SHARE * task.options.tol)
+        return outcomes.choosing + (passes * n + min(n, CANDIDATES)) * expected.a_row
 
     @property
     def rank(self) -> int:
@@ -212,8 +235,9 @@ class _Look:
                 return kind, rounded, far
             kind = "sampled"
 
-    def _stream_of(self, rows: Subsample) -> StackedRowStream:
-        return StackedRowStream([RowStream(list(rows.samples(self._lam)), self._outputs, True)])
+    def _stream_of(self, rows: Subsample, draws: int | None = None) -> StackedRowStream:
+        samples = list(rows.samples(self._lam, draws))
+        return StackedRowStream([RowStream(samples, self._outputs, True)])
 
     def seconds_a_row(self, search: Search) -> tuple[float, float]:
         """Return the seconds for each row: of the passes that sum the normal equations, and of values.
@@ -232,11 +256,13 @@ class _Look:
         rng, problem, rows = generator(0, Purpose.PLAN), self._problem, self._rows
         kernel, backend = problem.kernel, problem.backend
         pivots = rows.x[rng.integers(0, len(rows), landmarks)]
-        offset = offset_of(kernel, backend, rows.x)
+        offset, outcomes = offset_of(kernel, backend, rows.x), rows.outcomes
+        # Expectations are counted apart.
+        drawn = None if outcomes is None or outcomes.is_drawn else 1
         features = KernelFeatures(kernel, pivots, np.eye(landmarks), backend, offset)
 
         def seconds(count: int) -> float:
-            part = replace(problem, stream=self._stream_of(rows.some(count)))
+            part = replace(problem, stream=self._stream_of(rows.some(count), drawn))
             passes = Passes(part, Progress(False, problem.setting.goal), None)
             sizes = search.bounds_rounding
             return seconds_of(lambda: passes.sums(features, EXACT, sizes=sizes))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -12,29 +12,29 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fastmcmd._base.annotations import (
     CertificateName,
     FilePath,
+    HostArray,
     InputsLike,
     MemoryLimit,
     SolverName,
 )
 from fastmcmd._base.checks import as_rows, check_count, check_same_length
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends import get_backend
 from fastmcmd.default_kernels import chosen_input_kernel, chosen_kernels, chosen_lam
-from fastmcmd.embedding.features import output_features
 from fastmcmd.estimate.arguments import inputs, resolved_kernels, scaled_inputs
-from fastmcmd.estimate.task import backend_of
-from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.estimate.task import Task, backend_of
+from fastmcmd.kernels import RBF, Kernel, Scaled, split_scales
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.subsample import MOST_FEATURES, ObservedOutputs, Subsample
+from fastmcmd.planning.outcomes import MOST_FEATURES, ObservedOutputs
+from fastmcmd.planning.subsample import Subsample
+from fastmcmd.predictive import Categorical, as_predictive
+from fastmcmd.predictive.base import PredictionLike
+from fastmcmd.predictive.categorical import numbered
+from fastmcmd.rows import Rows
 
 __all__ = ["plan"]
-
-# Residual of the features that are counted: less than a call needs of these outputs, because it needs as
-# much of a model's, too.
-_EPS = 1e-15
 
 
 def plan(
@@ -54,6 +54,7 @@ def plan(
     device_memory_limit: int | str | None = None,
     y: ArrayLike | None = None,
     y_kernel: Kernel | str | None = None,
+    prediction: PredictionLike | None = None,
 ) -> Plan:
     """Return a plan of what `cce` would do at these inputs, without the computation.
 
@@ -76,6 +77,9 @@ def plan(
         Observed outputs, which determine ``features``.
     y_kernel : Kernel, "auto" or "paper", optional
         Kernel on outputs, used with ``y``; default as in `cce`.
+    prediction : Predictive, array, (mean, std), scipy.stats or torch.distributions object, optional
+        The predictions of ``y``, as in `cce`. Expectations under distributions take time, for some families
+        more than everything else; without predictions the plan counts draws.
 
     Returns
     -------
@@ -91,11 +95,12 @@ def plan(
 
     Notes
     -----
-    The solvers run on a twelfth of the rows, 1,500 to 4,000, with the costs and the memory of all rows; at
-    most 20,000 rows show how many landmarks are needed. The products that they make, and a pass over some
-    rows, are timed for ``seconds``. Without ``y`` outputs are made up. They matter little, except for the
-    sampled certificate of the low-rank form, and where CG just reaches ``tol`` after a product. Of stored
-    tiles ``seconds`` includes half a second per gigabyte for memory that is used for the first time.
+    The solvers run on a twentieth of the rows, 1,000 to 4,000, with the costs and the memory of all rows;
+    4,000 rows show how many landmarks are needed. For ``seconds``, a product, a pass over some rows and the
+    expectations of some predictions are timed. Without ``y`` outputs are made up. They matter little,
+    except for the sampled certificate of the low-rank form, and where CG just reaches ``tol`` after a
+    product. Of stored tiles ``seconds`` includes half a second per gigabyte for memory that is used for the
+    first time.
 
     Examples
     --------
@@ -114,19 +119,31 @@ def plan(
     lam = chosen_lam(lam, x_kernel)
     shape = x if _is_shape(x) else None
     rows = inputs(x, "x", options) if shape is None else _of_shape(shape)
-    given_rows = None if shape is not None else rows
-    features, origin, of_y = _features(features, given_rows, x_kernel, y, y_kernel)
-    input_kernel = of_y.x_kernel if of_y else chosen_input_kernel(rows, x_kernel)
-    input_kernel, options, (rows,) = scaled_inputs(input_kernel, options, x=rows)
-    kernels = resolved_kernels(input_kernel, RBF("variance"), rows, np.array([[0.0], [1.0]]))
-    like = rows if shape is None or not isinstance(rows, np.ndarray) else Subsample(shape[0], rows)
-    options = settled(options, kernels, like, lam, features)
-    kernel = kernels[0]
-    some = like
-    if not isinstance(some, Subsample):
-        some = subsample_of(some, options.backend, of_y.outcomes if of_y else None)
+    if features is not None:
+        features = check_count(features, "features")
+    if y is None:
+        if prediction is not None:
+            raise ValueError("prediction is given without y; pass the observed outputs, too")
+        input_kernel, outcomes = chosen_input_kernel(rows, x_kernel), None
+    else:
+        if shape is not None:
+            raise ValueError("y is given with only the shape of x; its kernel needs x, too")
+        input_kernel, outcomes = _outcomes(rows, y, prediction, x_kernel, y_kernel)
+    if shape is not None:
+        input_kernel, _, (rows,) = scaled_inputs(input_kernel, x=rows)
+        kernel = _resolved(input_kernel, rows)
+        some = Subsample(shape[0], rows, made_up=True)
+        whole: Rows | Subsample = some
+    else:
+        whole, some, kernel = _sampled(rows, input_kernel, options.backend, outcomes)
+    some, columns, origin = _with_features(some, outcomes, features, kernel, options, lam)
+    options = settled(options, (kernel, some.y_kernel), whole, lam, columns)
+    if options.backend == "cupy" and backend != "cupy" and shape is None:
+        chosen, some = some.outcomes, _sampled(rows, input_kernel, "cupy", outcomes)[1]
+        if chosen is not None and some.outcomes is not None:
+            some = replace(some, outcomes=some.outcomes.like(chosen))
     result = answer(
-        some, backend_of(options, kernel), kernel, options, lam, features, low_rank=shape is None
+        some, backend_of(options, kernel), kernel, options, lam, columns, low_rank=shape is None
     )
     assumptions = [one for one in (options.backend_reason, origin) if one]
     if shape is not None:
@@ -134,39 +151,71 @@ def plan(
     return replace(result, reasons=(*assumptions, *result.reasons))
 
 
-@dataclass(frozen=True, eq=False)
-class _OfOutputs:
-    """The input kernel chosen with observed outputs, and the outputs if their kernel has low rank."""
+def _outcomes(
+    rows: HostArray | Rows,
+    y: ArrayLike,
+    prediction: PredictionLike | None,
+    x_kernel: Kernel | str | None,
+    y_kernel: Kernel | str | None,
+) -> tuple[Kernel, ObservedOutputs]:
+    """Return the input kernel chosen with observed outputs, and these with their predictions."""
+    y = numbered(y, prediction)
+    observed = as_rows(y, "y")
+    check_same_length(x=rows, y=observed)
+    predicted = None
+    if prediction is not None:
+        predicted = as_predictive(prediction, *observed.shape, y=y, x=rows)
+    classes = isinstance(predicted, Categorical)
+    of_inputs, of_outputs, _ = chosen_kernels(rows, observed, x_kernel, y_kernel, classes=classes)
+    kernel = of_outputs.resolve(observed.astype(np.float64, copy=False))
+    return of_inputs, ObservedOutputs(observed, kernel, predicted)
 
-    x_kernel: Kernel
-    outcomes: ObservedOutputs | None
+
+def _resolved(kernel: Kernel, rows: HostArray | Rows) -> Kernel:
+    """Return the checked input kernel with its parameters."""
+    return resolved_kernels(kernel, RBF("variance"), rows, np.array([[0.0], [1.0]]))[0]
 
 
-def _features(
-    features: int | None, rows: Any, x_kernel: Any, y: Any, y_kernel: Any
-) -> tuple[int, str, _OfOutputs | None]:
-    """Return the number of features of the output kernel, its origin, and what else ``y`` gives."""
-    if features is not None:
-        return check_count(features, "features"), "", None
-    if y is None:
+def _sampled(
+    rows: HostArray | Rows, kernel: Kernel, backend: str, outcomes: ObservedOutputs | None
+) -> tuple[Rows | Subsample, Subsample, Kernel]:
+    """Return what represents all rows, a subsample, and the kernel of its rows.
+
+    Of rows in memory only the subsample is scaled, unless the kernel's parameters depend on all of them.
+    """
+    scales, inner = split_scales(kernel)
+    if scales is not None and inner.is_resolved and not isinstance(rows, Rows):
+        some = subsample_of(rows, backend, outcomes, Scaled(inner, scales))
+        return some, some, _resolved(inner, some.x)
+    inner, _, (rows,) = scaled_inputs(kernel, x=rows)
+    some = subsample_of(rows, backend, outcomes)
+    return rows if isinstance(rows, Rows) else some, some, _resolved(inner, rows)
+
+
+def _with_features(
+    some: Subsample,
+    outcomes: ObservedOutputs | None,
+    features: int | None,
+    kernel: Kernel,
+    options: Options,
+    lam: float,
+) -> tuple[Subsample, int, str]:
+    """Return the subsample with features of its outcomes, their number, and its origin."""
+    if outcomes is None or some.outcomes is None:
+        if features is not None:
+            return some, features, ""
         reason = f"{FEATURES} features of outputs are assumed; y= or features= say how many"
-        return FEATURES, reason, None
-    if rows is None:
-        raise ValueError("y is given with only the shape of x; its kernel needs x, too")
-    outputs = as_rows(y, "y")
-    check_same_length(x=rows, y=outputs)
-    of_inputs, of_outputs, _ = chosen_kernels(rows, outputs, x_kernel, y_kernel)
-    index = np.linspace(0, len(outputs) - 1, ROWS).astype(np.intp)
-    ends = [outputs.argmin(axis=0), outputs.argmax(axis=0)]
-    some = np.unique(outputs[np.concatenate([index, *ends])].astype(np.float64), axis=0)
-    kernel = of_outputs.resolve(outputs.astype(np.float64, copy=False))
-    factored = output_features(kernel, get_backend("auto", kernel), some, _EPS, MOST_FEATURES)
-    if factored is None:
+        return some, FEATURES, reason
+    chosen = outcomes.with_features(Task(kernel, outcomes.kernel, options, some.x), lam)
+    if chosen is None or chosen.features is None:
         reason = f"y needs more than {MOST_FEATURES:,} features"
-        return MOST_FEATURES, reason, _OfOutputs(of_inputs, None)
-    rank = factored[0].rank
-    reason = f"{rank} features of outputs, from y"
-    return rank, reason, _OfOutputs(of_inputs, ObservedOutputs(outputs, kernel))
+        return replace(some, outcomes=None), features or MOST_FEATURES, reason
+    some = replace(some, outcomes=some.outcomes.like(chosen))
+    if features is not None:
+        return some, features, ""
+    rank = chosen.features.rank
+    of = "y" if outcomes.prediction is None else "y and its predictions"
+    return some, rank, f"{rank} features of outputs, from {of}"
 
 
 def _is_shape(x: object) -> TypeGuard[tuple[int, int]]:

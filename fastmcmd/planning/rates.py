@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
 
 import numpy as np
 
@@ -14,17 +12,17 @@ from fastmcmd.gram import GramOperator
 from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
 from fastmcmd.planning.subsample import Subsample
+from fastmcmd.planning.timing import seconds_of
 
-__all__ = ["DEVICE_ROWS", "rate", "seconds_of"]
+__all__ = ["DEVICE_ROWS", "rate"]
 
-# Operations of the product that is measured. It runs at 0.9 of the speed of a large product. Of a tenth of
+# Operations of the product that is measured. It runs at 0.85 of the speed of a large product. Of a fifth of
 # them that would be half: starting a thread may take a millisecond.
-_WORK = 1e9
+_WORK = 5e8
 _LEAST_ROWS, _MOST_ROWS = 1000, 8000
 DEVICE_ROWS = (
     16_384  # the same on a device, where the startup of kernels would dominate smaller products
 )
-_RUNS = 2
 
 _RATES: dict[tuple[Backend, Kernel, int, int, str], float] = {}
 
@@ -52,13 +50,3 @@ def _measured_rate(
     v = generator(0, Purpose.PLAN).standard_normal((len(x), columns))
     seconds = seconds_of(lambda: backend.symmetric_matmul(kernel, points, v))
     return operator.streamed_cost(columns) / seconds
-
-
-def seconds_of(work: Callable[[], object], runs: int = _RUNS) -> float:
-    """Return the shortest wall time of several runs, in seconds."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)

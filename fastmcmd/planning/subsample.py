@@ -8,8 +8,7 @@ their choices, are counted for all rows: the solvers choose as they will for all
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,33 +24,24 @@ from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import FEWEST_PRODUCTS
-from fastmcmd.kernels import RBF, Kernel
+from fastmcmd.kernels import RBF, Kernel, Scaled
+from fastmcmd.planning.outcomes import MOST_FEATURES, ObservedOutputs
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import LinearProblem
 
 __all__ = [
-    "EPS", "MOST_FEATURES", "ObservedOutputs", "Subsample", "SubsampleOperator", "SubsampleProblem",
-    "WholeOperator",
+    "EPS", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator",
 ]  # fmt: skip
 
 # The default kernel on outputs that scatter as below.
 _Y_KERNEL = 0.5 * RBF(0.5) + 0.5 * RBF(1.0)
 EPS = 1e-13  # residual of output features: near rounding, as for small tolerances
-MOST_FEATURES = 1000  # of outputs
 # Standard deviation of made-up outputs around their mean; factor of the mean in the model.
 _SCATTER, _WRONG = 0.7, 0.8
 _FARTHEST = 100  # rows far from all others
 _MOST_NUMBERS, _BLOCK = 20_000_000, 1 << 20  # numbers that are read for them, in all and at a time
 _NARROW = 64  # most columns of a linear fit by normal equations
 _FITTED, _RIDGE = 1000, 0.1  # rows of a linear fit; its ridge, relative to the mean eigenvalue
-
-
-@dataclass(frozen=True, eq=False)
-class ObservedOutputs:
-    """Observed outputs (n, k), and their kernel, which has low rank on them."""
-
-    y: HostArray
-    kernel: Kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +62,11 @@ class Subsample:
         Outputs at these rows; None makes some up.
     all_rows : ndarray (n, d) or None
         All rows, if they are in memory.
+    scaled : Scaled or None
+        Kernel that scales the columns of ``all_rows``, if ``x`` is scaled; scaling all rows may take longer
+        than a plan.
+    made_up : bool
+        Whether ``x`` are random rows for a shape.
     """
 
     n: int
@@ -80,6 +75,8 @@ class Subsample:
     on_device: bool = False
     outcomes: ObservedOutputs | None = None
     all_rows: HostArray | None = None
+    scaled: Scaled | None = None
+    made_up: bool = False
 
     def __len__(self) -> int:
         return len(self.x)
@@ -99,12 +96,10 @@ class Subsample:
 
     def some(self, count: int) -> Subsample:
         """Return fewer rows that represent the same n."""
-        outcomes = self.outcomes
-        if outcomes is not None:
-            outcomes = ObservedOutputs(outcomes.y[:count], outcomes.kernel)
-        return Subsample(
-            self.n, self.x[:count], self.read_bytes, self.on_device, outcomes, self.all_rows
-        )
+        if count >= len(self):
+            return self
+        outcomes = None if self.outcomes is None else self.outcomes.take(slice(0, count))
+        return replace(self, x=self.x[:count], outcomes=outcomes)
 
     @cached_property
     def distinct(self) -> Subsample:
@@ -112,11 +107,12 @@ class Subsample:
         first, group = distinct_rows(self.x)
         if self.all_rows is None or group is None:
             return self
-        outcomes = self.outcomes
-        if outcomes is not None:
-            outcomes = ObservedOutputs(outcomes.y[first], outcomes.kernel)
-        n = len(distinct_rows(self.all_rows)[0])
-        return Subsample(n, self.x[first], self.read_bytes, self.on_device, outcomes)
+        outcomes = None if self.outcomes is None else self.outcomes.take(first)
+        n = len(distinct_rows(self._scaled_rows(self.all_rows))[0])
+        return replace(self, n=n, x=self.x[first], outcomes=outcomes, all_rows=None)
+
+    def _scaled_rows(self, rows: HostArray) -> HostArray:
+        return rows if self.scaled is None else self.scaled.rows(rows)
 
     def farthest(self) -> HostArray:
         """Return the rows in memory that are farthest from the mean; of very many numbers, some rows."""
@@ -126,10 +122,10 @@ class Subsample:
         mean, step = self.x.mean(axis=0), max(1, _BLOCK // self.dim)
         squares = np.empty(len(rows))
         for start in range(0, len(rows), step):
-            gaps = rows[start : start + step] - mean
+            gaps = self._scaled_rows(rows[start : start + step]) - mean
             squares[start : start + step] = np.einsum("ij,ij->i", gaps, gaps)
         most = min(len(rows), _FARTHEST)
-        return np.asarray(rows[np.argpartition(-squares, most - 1)[:most]])
+        return self._scaled_rows(np.asarray(rows[np.argpartition(-squares, most - 1)[:most]]))
 
     @property
     def y_kernel(self) -> Kernel:
@@ -137,19 +133,21 @@ class Subsample:
         return _Y_KERNEL if self.outcomes is None else self.outcomes.kernel
 
     def outputs(self) -> tuple[Array, Array]:
-        """Return outputs (m, 1, k) and a model's draws (m, 2, k); both scatter around smooth means.
+        """Return outputs (m, 1, k) and a model's draws (m, l, k); both scatter around smooth means.
 
-        Two draws scatter less than one, and more than a predicted distribution. Of observed outputs, draws
-        are those of the two rows that are nearest in the direction of a linear fit: as far as that fit
-        explains the outputs, such a model is right.
+        Two draws scatter less than one, and more than a predicted distribution. If there are observed
+        outputs but no predictions, draws are the outputs of the two rows that are nearest in the direction
+        of a linear fit: as far as that fit explains the outputs, such a model is right.
         """
         return self._outputs
 
     @cached_property
     def _outputs(self) -> tuple[Array, Array]:
         if self.outcomes is not None:
-            y, draws = self.outcomes.y, np.empty((len(self), 2, self.outcomes.y.shape[1]))
-            order = np.argsort(self._fitted(y[:, 0]))
+            y, predicted = self.outcomes.y.astype(np.float64, copy=False), self.outcomes.draws()
+            if predicted is not None:
+                return y[:, None, :], predicted
+            draws, order = np.empty((len(self), 2, y.shape[1])), np.argsort(self._fitted(y[:, 0]))
             draws[order] = np.stack([y[np.roll(order, 1)], y[np.roll(order, -1)]], axis=1)
             return y[:, None, :], draws
         rng = generator(0, Purpose.PLAN)
@@ -171,9 +169,9 @@ class Subsample:
             slope = substituted(factor, substituted(factor, slope[:, None]), transposed=True)[:, 0]
         return np.einsum("ij,j->i", self.x, slope)
 
-    def samples(self, lam: float) -> tuple[Sample, Sample]:
-        """Return nature and a model at these rows."""
-        y, draws = (DrawnOutputs(values) for values in self.outputs())
+    def samples(self, lam: float, count: int | None = None) -> tuple[Sample, Sample]:
+        """Return nature and a model at these rows, with ``count`` draws of each row if that is given."""
+        y, draws = (DrawnOutputs(values[:, :count]) for values in self.outputs())
         nature = Sample(self.x, y, None, lam)
         return nature, Sample(self.x, draws, None, lam, nature)
 
@@ -181,11 +179,18 @@ class Subsample:
         """Return features of the outputs, and the right-hand sides (m, r) from them."""
         values, kernel = np.concatenate(self.outputs(), axis=1), self.y_kernel
         m, count, k = values.shape
-        factored = output_features(
-            kernel, get_backend("auto", kernel), values.reshape(-1, k), EPS, MOST_FEATURES, None
+        flat, chosen = (
+            values.reshape(-1, k),
+            None if self.outcomes is None else self.outcomes.features,
         )
-        assert factored is not None, "the kernel has low rank on these outputs"
-        features, p, _ = factored
+        if chosen is not None:
+            features, p = chosen, chosen.transform(flat)
+        else:
+            factored = output_features(
+                kernel, get_backend("auto", kernel), flat, EPS, MOST_FEATURES, None
+            )
+            assert factored is not None, "the kernel has low rank on these outputs"
+            features, p, _ = factored
         p = p.reshape(m, count, -1)
         return features, p[:, 0] - p[:, 1:].mean(axis=1)
 
@@ -197,9 +202,6 @@ class SubsampleOperator(GramOperator):
     ----------
     work : float
         Cost of the products so far if made for all rows, in float32 operations.
-    seconds : float
-        Wall time of the products so far, times the ratio of the pairs of all rows to those of these rows.
-        Only of the host: a device reaches its speed with more rows.
     fresh_bytes : int
         Memory that tiles of all rows use for the first time.
     """
@@ -209,8 +211,7 @@ class SubsampleOperator(GramOperator):
         budget: int, products: float = FEWEST_PRODUCTS,
     ) -> None:  # fmt: skip
         self._rows, self._reserve = rows, reserve
-        self.work = self.seconds = 0.0
-        self.fresh_bytes = 0
+        self.work, self.fresh_bytes = 0.0, 0
         super().__init__(backend, kernel, rows.x, dtype, budget, products)
 
     @property
@@ -264,11 +265,7 @@ class SubsampleOperator(GramOperator):
             times = 1 if self.holds_rows else 2
             self.work += times * self.streamed_cost(columns)
             self.fresh_bytes += self.tile_bytes
-        start = time.perf_counter()
-        out = super().matmul(v, exact=exact)
-        seconds = time.perf_counter() - start
-        self.seconds += times * seconds * (self.size / len(self.x)) ** 2
-        return out
+        return super().matmul(v, exact=exact)
 
     def cross_matmul(self, grid: HostArray | Rows, v: Array, dtype: DType) -> Array:
         """Return K(grid, x) v, and count its cost if ``grid`` holds a certificate's rows."""
@@ -276,10 +273,7 @@ class SubsampleOperator(GramOperator):
             return super().cross_matmul(grid, v, dtype)
         full_cost = self.streamed_cost(v.shape[1], exact=dtype == EXACT)
         self.work += 2 * full_cost * len(grid) / self.size
-        start = time.perf_counter()
-        out = super().cross_matmul(grid, v, dtype)
-        self.seconds += (time.perf_counter() - start) * self.size / len(self.x)
-        return out
+        return super().cross_matmul(grid, v, dtype)
 
 
 class WholeOperator(SubsampleOperator):

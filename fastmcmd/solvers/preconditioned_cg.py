@@ -37,6 +37,7 @@ from fastmcmd.solvers.cg import (
 )
 from fastmcmd.solvers.cholesky import too_large_for_float32
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
+from fastmcmd.solvers.decay import products_left
 from fastmcmd.solvers.preconditioner import Landmarks
 from fastmcmd.solvers.protocol import Cost, LinearProblem, ProblemSize, Solved
 from fastmcmd.solvers.switch_policy import (
@@ -494,11 +495,9 @@ class _PartRun:
         """Number of products down to the target."""
         if not self.ends:
             return self._count
-        first, last = self._norms[0], self._norms[-1]
-        if not 0.0 < last < first < math.inf:
-            return MOST_PRODUCTS
-        decays = math.log(first / self._target) / math.log(first / last)
-        return min(MOST_PRODUCTS, max(self._count, math.ceil(self._count * decays)))
+        return self._count + math.ceil(
+            products_left(self._norms, self._target, MOST_PRODUCTS - self._count)
+        )
 
     def saved_at_interrupt(self) -> AbstractContextManager[None]:
         """Return a context that saves nothing."""

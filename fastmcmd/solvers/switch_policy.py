@@ -21,6 +21,7 @@ from fastmcmd.solvers.base import System, by_diagonal, scaled_norm
 from fastmcmd.solvers.block_cg import BlockCGRun
 from fastmcmd.solvers.cg import exact_pass
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
+from fastmcmd.solvers.decay import products_left
 from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Look, Preconditioner
 from fastmcmd.solvers.protocol import ProblemSize
 from fastmcmd.solvers.row_features import StoredFeatures, StreamedFeatures
@@ -250,7 +251,7 @@ class SwitchPolicy:
         """Return what preconditioners may cost after the residual norms ``history``, or None to stay."""
         if not _looked_at(len(history)) or not math.isfinite(history[-1]):
             return None
-        plain = self._more(history) * self._product
+        plain = products_left(history, self._target, self._limit) * self._product
         if plain * _WORTH <= self._total(RANKS[0], _LEAST_PRODUCTS):
             return None
         decades = math.log10(max(history[-1] / self._target, 10.0))
@@ -345,14 +346,6 @@ class SwitchPolicy:
             ),
             default=(math.inf, 0),
         )
-
-    def _more(self, history: list[float]) -> float:
-        """Return how many products plain CG still needs, from the decay over the last half of them."""
-        count = len(history)
-        half = count // 2
-        fall = math.log(max(history[half - 1] / history[-1], 1e-300)) / (count - half)
-        remaining = math.log(max(history[-1] / self._target, 1.0))
-        return min(float(self._limit), remaining / fall) if fall > 0 else float(self._limit)
 
 
 def _looked_at(count: int) -> bool:

@@ -12,8 +12,8 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_plan
+from fastmcmd.planning.outcomes import ObservedOutputs
 from fastmcmd.planning.subsample import (
-    ObservedOutputs,
     Subsample,
     SubsampleOperator,
     WholeOperator,
@@ -385,3 +385,107 @@ def test_features_of_outputs_are_counted_or_said_to_be_assumed():
         fm.plan((100, 2), y=y)
     with pytest.raises(ValueError, match="rows must match"):
         fm.plan(x, y=y[1:])
+
+
+PREDICTIONS = {
+    "gaussian": lambda mean, rng: fm.Gaussian(mean, 0.4),
+    "draws": lambda mean, rng: mean[:, None] + 0.4 * rng.normal(size=(len(mean), 6)),
+    "t": lambda mean, rng: fm.predictive.StudentT(5.0, mean, 0.3),
+    "pair": lambda mean, rng: (mean, 0.4),
+}
+
+
+@pytest.mark.parametrize("kind", PREDICTIONS)
+@pytest.mark.parametrize(("d", "lam"), [(1, 0.01), (8, 0.1)])
+def test_predictions_give_the_features_of_the_call(kind, d, lam):
+    """Their number is that of the call, or nearly: a plan sees some rows only."""
+    x = inputs_of("uniform", 5100, d)
+    y, prediction = outputs_of(x)[0], PREDICTIONS[kind](np.sin(x[:, 0]), np.random.default_rng(2))
+    options = {
+        "x_kernel": fm.RBF(0.5),
+        "lam": lam,
+        "tol": 1e-4,
+        "solver": "lowrank" if d == 1 else "cg",
+    }
+    plan = fm.plan(x, y=y, prediction=prediction, **options)
+    info = fm.cce(x, y, prediction, **options).info
+    reason = next(
+        one for one in plan.reasons if "features of outputs, from y and its predictions" in one
+    )
+    assert int(reason.split()[0]) == pytest.approx(info.rank, rel=0.25)
+    assert (plan.solver, plan.cache) == (info.solver, info.cache)
+    assert alike(plan.passes, info.passes)
+
+
+@pytest.mark.slow
+def test_time_of_integrals_is_counted():
+    """Expectations under t distributions take far longer than draws from them."""
+    x = inputs_of("uniform", 4000, 1)
+    y, mean = outputs_of(x)[0], np.sin(x[:, 0])
+    draws = mean + 0.3 * np.random.default_rng(2).standard_t(5, size=len(x))
+    seconds = [
+        fm.plan(x, fm.RBF(0.5), y=y, prediction=one).seconds
+        for one in (draws, fm.predictive.StudentT(5.0, mean, 0.3))
+    ]
+    assert seconds[1] > 3 * seconds[0]
+
+
+def test_classes_have_the_kernel_of_classes():
+    rng = np.random.default_rng(0)
+    x, p = rng.normal(size=(500, 2)), rng.dirichlet(np.ones(3), size=500)
+    y = np.array(["a", "b", "c"])[rng.integers(0, 3, 500)]
+    plan = fm.plan(x, y=y, prediction=fm.Categorical(p, classes=["a", "b", "c"]))
+    assert any(one.startswith("3 features of outputs") for one in plan.reasons)
+
+
+def test_predictions_are_checked():
+    x = inputs_of("uniform", 200, 2)
+    y, prediction = outputs_of(x)
+    with pytest.raises(ValueError, match="without y"):
+        fm.plan(x, prediction=prediction)
+    with pytest.raises(ValueError, match="rows"):
+        fm.plan(x, y=y, prediction=fm.Gaussian(y[1:], 1.0))
+
+
+def test_only_the_sampled_rows_are_scaled(monkeypatch):
+    """Default kernels scale columns; all rows of a wide matrix would take longer than the plan."""
+    x = inputs_of("normal", 9000, 30) * np.arange(1, 31, dtype=np.float32)
+    y, prediction = outputs_of(x)
+    most, scaled = [0], fm.Scaled.rows
+
+    def rows(self, x, name="x"):
+        most[0] = max(most[0], len(x))
+        return scaled(self, x, name)
+
+    monkeypatch.setattr(fm.Scaled, "rows", rows)
+    plan = fm.plan(x, y=y, prediction=prediction)
+    assert 0 < most[0] <= 4000
+    monkeypatch.undo()
+    info = fm.cce(x, y, prediction).info
+    assert (plan.solver, plan.cache) == (info.solver, info.cache)
+
+
+def test_scaled_rows_that_repeat_or_lie_far_away():
+    """Both are found among all rows, in scaled columns."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6000, 2)) * [1.0, 100.0]
+    scaled = fm.Scaled(fm.RBF(0.5), (1.0, 0.01))
+    rows = Subsample(6000, scaled.rows(x[:1000]), all_rows=x, scaled=scaled)
+    np.testing.assert_array_equal(
+        np.sort(rows.farthest(), axis=0),
+        np.sort(Subsample(6000, x[:1000] * [1.0, 0.01], all_rows=x * [1.0, 0.01]).farthest(), axis=0),
+    )  # fmt: skip
+    x = np.repeat(x[:300], 20, axis=0)
+    assert fm.plan(x, fm.Scaled(fm.RBF(0.5), (1.0, 0.01)), solver="cg").passes >= 1
+    some = Subsample(6000, scaled.rows(x[::2]), all_rows=x, scaled=scaled)
+    assert (some.distinct.n, len(some.distinct)) == (300, 300)
+
+
+def test_tiles_that_fit_in_part_are_foreseen():
+    """With the number of features of the call, memory is divided as in the call."""
+    x = inputs_of("normal", 6000, 100)
+    y, _ = outputs_of(x)
+    draws = y + 0.3 * np.random.default_rng(2).normal(size=len(y))
+    for limit in ("52MB", "60MB"):
+        plan = fm.plan(x, y=y, prediction=draws, memory_limit=limit)
+        assert plan.cache == fm.cce(x, y, draws, memory_limit=limit).info.cache

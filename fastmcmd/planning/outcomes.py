@@ -1,0 +1,248 @@
+"""Observed outputs and predictions of a plan, and the time that they take in a fit.
+
+A fit chooses features of outputs and computes the mean features of each row. Predicted distributions may
+take far longer than drawn outputs: their candidates for pivots are nodes, and their means are integrals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends import get_backend
+from fastmcmd.embedding.candidates import candidates
+from fastmcmd.embedding.expected import Expectation, Expected
+from fastmcmd.embedding.features import output_features
+from fastmcmd.embedding.line import line_features, serves_on_line
+from fastmcmd.embedding.pivots import uncovered
+from fastmcmd.estimate.task import Task
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.kernels import Kernel
+from fastmcmd.planning.timing import seconds_of
+from fastmcmd.predictive import Draws, Predictive
+
+__all__ = ["MOST_FEATURES", "ObservedOutputs", "error_of"]
+
+MOST_FEATURES = 1000  # of outputs
+# Residual of features of observed outputs alone: less than a call needs of these, because it needs as much
+# of a model's, too.
+_EPS = 1e-15
+_DRAWS = 4  # draws of a row that decisions need
+_OUTPUTS = 4000  # observed outputs from which features are chosen
+# A fit takes candidates for pivots from the nodes of so many predictions, a plan from so many.
+_MOST_CHOSEN_FROM, _CHOSEN_FROM = 20_000, 500
+# Integrals of one in so many rows are timed, less than 2 % of their time, and closed forms of many rows.
+# Fewer rows would not show the time of many, which share their panels.
+_SHARE, _LEAST_ROWS, _MOST_ROWS = 64, 80, 1000
+_PART = (
+    5000  # rows among which a search for landmarks refines integrals, as long as its limit allows
+)
+_ON_LINE = 64  # predictions that choose panels of the line
+_POINTS = 1000  # outputs at which interpolation coefficients are measured
+
+
+@dataclass(frozen=True, eq=False)
+class Expectations:
+    """Expected features of predictions, from some of them.
+
+    Attributes
+    ----------
+    a_row : float
+        Seconds of a row.
+    errors, residuals : ndarray (m,)
+        Errors of the features of some rows, and the norms of what these do not represent beyond rounding.
+    """
+
+    a_row: float
+    errors: Array
+    residuals: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedOutputs:
+    """Observed outputs, and perhaps predictions of them.
+
+    Attributes
+    ----------
+    y : ndarray (n, k)
+        Observed outputs.
+    kernel : Kernel
+        Their kernel, which has low rank on them.
+    prediction : Predictive or None
+        Predicted distributions.
+    features : KernelFeatures or None
+        Features of the kernel.
+    choosing : float
+        Seconds in which a fit chooses features, as far as predictions take them.
+    """
+
+    y: HostArray
+    kernel: Kernel
+    prediction: Predictive | None = None
+    features: KernelFeatures | None = None
+    choosing: float = 0.0
+
+    def take(self, rows: NDArray[np.intp] | slice) -> ObservedOutputs:
+        """Return the outputs of some rows."""
+        prediction = self.prediction
+        if prediction is not None:
+            index = np.arange(*rows.indices(len(self.y))) if isinstance(rows, slice) else rows
+            prediction = prediction.take(index)
+        return replace(self, y=self.y[rows], prediction=prediction)
+
+    def like(self, chosen: ObservedOutputs) -> ObservedOutputs:
+        """Return the outputs with the features of others."""
+        return replace(self, features=chosen.features, choosing=chosen.choosing)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether there are no predictions but draws."""
+        return self.prediction is None or isinstance(self.prediction, Draws)
+
+    @property
+    def draws_of_row(self) -> int:
+        """Draws of each prediction, 1 without predictions."""
+        if not isinstance(self.prediction, Draws):
+            return 1
+        return self.prediction.array.size // self.y.size
+
+    def draws(self) -> Array | None:
+        """Return a few draws (n, l, k) of each prediction, or None without predictions."""
+        if self.prediction is None:
+            return None
+        shape = len(self.y), -1, self.y.shape[1]
+        if isinstance(self.prediction, Draws):
+            return np.asarray(self.prediction.array, dtype=np.float64).reshape(shape)[:, :_DRAWS]
+        rng = generator(len(self.y), Purpose.PLAN)
+        return np.asarray(self.prediction.sample(2, rng), dtype=np.float64).reshape(shape)
+
+    def with_features(self, task: Task, lam: float) -> ObservedOutputs | None:
+        """Return the outputs with the features that a fit would choose, or None if these are too many."""
+        n = len(self.y)
+        index = np.linspace(0, n - 1, _OUTPUTS).astype(np.intp)
+        ends = [self.y.argmin(axis=0), self.y.argmax(axis=0)]
+        index = np.unique(np.concatenate([index, *ends]))
+        outputs, importance = np.asarray(self.y[index], dtype=np.float64), None
+        eps, choosing = _EPS, 0.0
+        if isinstance(self.prediction, Draws):
+            draws = self.take(index).draws()
+            assert draws is not None
+            outputs = np.concatenate([outputs, draws.reshape(-1, outputs.shape[1])])
+            eps = task.feature_residual(lam, lam)
+        elif self.prediction is not None:
+            rows = np.linspace(0, n - 1, min(n, _CHOSEN_FROM)).astype(np.intp)
+            start = time.perf_counter()
+            values, worth = candidates(self.prediction.take(rows))
+            choosing = (time.perf_counter() - start) * min(n, _MOST_CHOSEN_FROM) / len(rows)
+            importance = np.concatenate([np.ones(len(outputs)), worth])
+            outputs = np.concatenate([outputs, values])
+            eps = task.feature_residual(lam, lam)
+        else:
+            outputs = np.unique(outputs, axis=0)
+        backend = get_backend("auto", self.kernel)
+        factored = output_features(self.kernel, backend, outputs, eps, MOST_FEATURES, importance)
+        return None if factored is None else replace(self, features=factored[0], choosing=choosing)
+
+    def seconds_of_draws(self, counted: int = 0) -> float:
+        """Return the seconds of the mean features of a row's draws, without those ``counted`` elsewhere."""
+        more, features, some = self.draws_of_row - counted, self.features, self._some(_MOST_ROWS)
+        if features is None or not self.is_drawn or more <= 0:
+            return 0.0
+        return more * seconds_of(lambda: features.transform(some)) / len(some)
+
+    def expectations(self, n: int, at_once: int, goal: float | None = None) -> Expectations:
+        """Return the time of expected features, and what they leave, from some predictions.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        at_once : int
+            Rows that are computed together, which limits how far the integral of each is refined.
+        goal : float, optional
+            Error that integrals may have; default as in `Expectation`.
+        """
+        features, prediction, points = self.features, self.prediction, self._some(_POINTS)
+        assert features is not None
+        assert prediction is not None
+        results = list[Expected]()
+
+        def seconds(count: int) -> float:
+            part, share = prediction.take(np.arange(count)), min(1.0, count / at_once)
+            expectation, start = (
+                Expectation(features, part, points, goal, share),
+                time.perf_counter(),
+            )
+            results.append(expectation.of(part))
+            return time.perf_counter() - start
+
+        a_row = self._a_row(seconds, n)
+        expected = results[-1]
+        left = np.sqrt(uncovered(expected.residual, expected.floor))
+        return Expectations(a_row, expected.error, left)
+
+    def seconds_at_once(
+        self, n: int, task: Task, lam: float, searched: int = 0
+    ) -> tuple[int, float]:
+        """Return the number of features, and the seconds of the mean features of ``n`` rows at once.
+
+        ``task`` and ``lam`` are kernels, options and regulariser of the fit. It has computed features of
+        ``searched`` rows before, for landmarks that it does not use.
+        """
+        features, prediction = self.features, self.prediction
+        assert features is not None
+        if prediction is None or isinstance(prediction, Draws):
+            return features.rank, n * self.seconds_of_draws()
+        goal, rank = task.expectation_error(lam), features.rank
+        expected = self.expectations(n, min(n, _PART) if searched else n, goal)
+        took = (1 + (searched > 0)) * self.choosing + (n + searched) * expected.a_row
+        if (
+            serves_on_line(self.kernel, prediction)
+            and error_of(expected.errors, task, lam) > task.options.tol
+        ):
+            # Tails are wide relative to the kernel: panels of the line follow, which have more features.
+            few, start = min(len(self.y), _ON_LINE), time.perf_counter()
+            part = prediction.take(np.arange(few))
+            on_line = line_features(self.kernel, np.unique(self._some(few)), part, goal)
+            took += time.perf_counter() - start
+            if on_line is not None:
+                line, rank = on_line[0], max(rank, on_line[0].rank)
+                took += n * seconds_of(lambda: line.expected(part, goal), 1) / few
+        return rank, took
+
+    def _some(self, count: int) -> Array:
+        """Return the first observed outputs."""
+        return np.asarray(self.y[:count], dtype=np.float64)
+
+    def _a_row(self, seconds: Callable[[int], float], n: int) -> float:
+        """Return the seconds of a row among ``n``, from those of a few rows and of four times as many.
+
+        Their difference counts, because some work is the same for any number of rows.
+        """
+        most = int(np.clip(n // _SHARE, _LEAST_ROWS, _MOST_ROWS)) if self.integrates else _MOST_ROWS
+        most = min(most, len(self.y))
+        few = most // 4
+        if not few:
+            return seconds(most) / most
+        fewer, longest = seconds(few), seconds(most)
+        return max(longest - fewer, longest / 4) / (most - few)
+
+    @property
+    def integrates(self) -> bool:
+        """Whether densities are integrated numerically: a fit may need another pass for their errors."""
+        if self.is_drawn or self.features is None:
+            return False
+        assert self.prediction is not None
+        some = self.prediction.take(np.zeros(1, dtype=np.intp))
+        return Expectation(self.features, some, self._some(1)).integrates
+
+
+def error_of(rows: Array, task: Task, lam: float) -> float:
+    """Return the largest change of a value if the embedding of each row has the error in ``rows``."""
+    return task.scale / 2 * float(np.sqrt(np.mean(rows**2) / lam))
