@@ -43,7 +43,7 @@ __all__ = ["exact_budget", "exact_plan"]
 _FEW, _MORE = 1000, 4000
 _SHARE, _LESS = 20, 6  # with a twentieth of the rows, a product costs 1 / 400; with a sixth, 1 / 36
 _EASY, _HARD = 12, 60
-_MOST_COLUMNS = 64  # right-hand sides of the small problem
+_MOST_COLUMNS = 32  # right-hand sides of the small problem
 _UNLIMITED = 1 << 62
 
 
@@ -136,9 +136,7 @@ def exact_plan(
     # If the factor does not fit, `least_bytes` has checked that there is a folder.
     filed = direct and not factor_fits(full_operator, available)
     ask = replace(options, cache_dir=None, checkpoint=None, progress=False)
-    columns_of = min(columns, _MOST_COLUMNS)
-    within = _UNLIMITED if filed else available
-    run = _Run(rows, backend, kernel, lam, goal, within, columns_of)
+    run = _Run(rows, backend, kernel, lam, goal, _UNLIMITED if filed else available, columns)
     run.make(ask)
     solver, cache, passes = run.solver, run.operator.cache, run.passes
     memory = budget.working + run.operator.peak_bytes
@@ -153,7 +151,7 @@ def exact_plan(
     reasons += run.findings()
     if cache == "streamed" and not run.operator.holds_rows:
         reasons.append("the rows do not fit in memory_limit: each pass prepares them anew")
-    seconds = predicting + run.seconds(columns, direct=solver == "cholesky")
+    seconds = predicting + run.seconds(direct=solver == "cholesky")
     return Plan(
         n, rows.dim, backend.name, solver, 0, cache, memory, passes, seconds, tuple(reasons)
     )  # fmt: skip
@@ -167,7 +165,8 @@ class _Run:
         columns: int,
     ) -> None:  # fmt: skip
         self._rows, self._backend, self._kernel = rows, backend, kernel
-        self._lam, self._goal, self._budget, self._columns = lam, goal, available, columns
+        self._lam, self._goal, self._budget = lam, goal, available
+        self._columns, self._some_columns = columns, min(columns, _MOST_COLUMNS)
         self.solved: Solved | None = None
         self.trouble = ""
 
@@ -191,13 +190,14 @@ class _Run:
         start = time.perf_counter()
         self._features, values = some.features()
         self._feature_seconds = time.perf_counter() - start
-        rhs = np.zeros((len(some), self._columns))
-        rhs[:, : values.shape[1]] = values[:, : self._columns]
+        rhs = np.zeros((len(some), self._some_columns))
+        rhs[:, : values.shape[1]] = values[:, : self._some_columns]
         scale = float(np.sqrt(max(float(np.max(self._kernel.diagonal(self._rows.x))), 0.0)))
         shift = np.full(len(some), len(some) * self._lam)
         return SubsampleProblem(
             self._backend, self._kernel, some.x, [System(rhs, shift)], self._lam,
             Goal(self._goal, scale), self._budget, stop=stop, rows=some, reserve=self._rows,
+            columns=self._columns,
         )  # fmt: skip
 
     @property
@@ -244,15 +244,15 @@ class _Run:
             notes.append(f"tol is out of reach: the certificate would be about {worst:.0e}")
         return notes
 
-    def seconds(self, columns: int, *, direct: bool) -> float:
+    def seconds(self, *, direct: bool) -> float:
         """Return the wall time in seconds of a run for all rows."""
         problem, operators = self._problem, self._problem.operators
         operator = operators[-1]
-        size = replace(problem.size(operator), columns=(columns,))
+        size, columns = problem.size(operator), self._columns
         # Not the time of these few products, some of them the first to use their memory.
         per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
         work = sum(operator.work for operator in operators)
-        work *= _columns_ratio(operator, columns, self._columns)
+        work *= _columns_ratio(operator, columns, self._some_columns)
         seconds, host = work / per_second * self._beyond, per_second
         if self._backend.on_device:
             # Between two products the host works on blocks of columns, which depends on no kernel.

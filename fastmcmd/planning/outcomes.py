@@ -136,10 +136,7 @@ class ObservedOutputs:
             outputs = np.concatenate([outputs, draws.reshape(-1, outputs.shape[1])])
             eps = task.feature_residual(lam, lam)
         elif self.prediction is not None:
-            rows = np.linspace(0, n - 1, min(n, _CHOSEN_FROM)).astype(np.intp)
-            start = time.perf_counter()
-            values, worth = candidates(self.prediction.take(rows))
-            choosing = (time.perf_counter() - start) * min(n, _MOST_CHOSEN_FROM) / len(rows)
+            values, worth, choosing = self._candidates()
             importance = np.concatenate([np.ones(len(outputs)), worth])
             outputs = np.concatenate([outputs, values])
             eps = task.feature_residual(lam, lam)
@@ -148,6 +145,21 @@ class ObservedOutputs:
         backend = get_backend("auto", self.kernel)
         factored = output_features(self.kernel, backend, outputs, eps, MOST_FEATURES, importance)
         return None if factored is None else replace(self, features=factored[0], choosing=choosing)
+
+    def _candidates(self) -> tuple[Array, Array, float]:
+        """Return candidates for pivots, their importance, and the seconds of the choice from all rows."""
+        n, prediction = len(self.y), self.prediction
+        assert prediction is not None
+        most = min(n, _CHOSEN_FROM)
+        took = list[float]()
+        for count in (-(-most // 4), most):
+            part = prediction.take(np.linspace(0, n - 1, count).astype(np.intp))
+            start = time.perf_counter()
+            values, importance = candidates(part)
+            took.append(time.perf_counter() - start)
+        further = max(0, min(n, _MOST_CHOSEN_FROM) - most)
+        a_row = max(took[1] - took[0], took[1] / 4) / (most - most // 4)
+        return values, importance, took[1] + further * a_row
 
     def seconds_of_draws(self, counted: int = 0) -> float:
         """Return the seconds of the mean features of a row's draws, without those ``counted`` elsewhere."""

@@ -19,6 +19,7 @@ __all__ = ["DEVICE_ROWS", "rate"]
 # Operations of the product that is measured. It runs at 0.85 of the speed of a large product. Of a fifth of
 # them that would be half: starting a thread may take a millisecond.
 _WORK = 5e8
+_RUNS = 3
 _LEAST_ROWS, _MOST_ROWS = 1000, 8000
 DEVICE_ROWS = (
     16_384  # the same on a device, where the startup of kernels would dominate smaller products
@@ -48,5 +49,5 @@ def _measured_rate(
     operator = GramOperator(backend, kernel, x, dtype, 1 << 62)
     points = operator.points()
     v = generator(0, Purpose.PLAN).standard_normal((len(x), columns))
-    seconds = seconds_of(lambda: backend.symmetric_matmul(kernel, points, v))
+    seconds = seconds_of(lambda: backend.symmetric_matmul(kernel, points, v), _RUNS)
     return operator.streamed_cost(columns) / seconds

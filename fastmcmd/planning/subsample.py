@@ -27,7 +27,7 @@ from fastmcmd.gram.cost import FEWEST_PRODUCTS
 from fastmcmd.kernels import RBF, Kernel, Scaled
 from fastmcmd.planning.outcomes import MOST_FEATURES, ObservedOutputs
 from fastmcmd.rows import Rows
-from fastmcmd.solvers import LinearProblem
+from fastmcmd.solvers import LinearProblem, ProblemSize
 
 __all__ = [
     "EPS", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator",
@@ -291,12 +291,15 @@ class SubsampleProblem(LinearProblem):
     ----------
     rows, reserve : Subsample
         Rows of the problem, and rows from which landmarks are drawn.
+    columns : int
+        Number of right-hand sides that costs are counted for.
     operators : list of SubsampleOperator
         Operators of the problem so far.
     """
 
     rows: Subsample
     reserve: Subsample
+    columns: int
     operators: list[SubsampleOperator] = field(default_factory=list)
 
     def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
@@ -308,3 +311,7 @@ class SubsampleProblem(LinearProblem):
         self._permit_quantized(operator)
         self.operators.append(operator)
         return operator
+
+    def size(self, operator: GramOperator) -> ProblemSize:
+        """Return the sizes that costs depend on, with all right-hand sides."""
+        return replace(super().size(operator), columns=(self.columns,))

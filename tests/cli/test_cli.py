@@ -394,6 +394,61 @@ def test_plan(table):
         assert message in process.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "origin"),
+    [
+        (["--y", "visits", "--prediction", "poisson:mean=mu"], "from y and its predictions"),
+        (["--y", "visits"], "from y"),
+        ([], "are assumed"),
+    ],
+)
+def test_plan_with_outcomes_and_predictions(table, capsys, options, origin):
+    from fastmcmd.cli import main
+
+    for kind in ("npz", "csv"):
+        assert main(["plan", str(table[1](kind)), "--x", "x*", "--format", "json", *options]) == 0
+        reasons = json.loads(capsys.readouterr().out)["reasons"]
+        assert any(
+            f"features of outputs {origin}".replace("outputs from", "outputs, from") in one
+            for one in reasons
+        )
+
+
+def test_plan_takes_columns_of_the_usual_names(tmp_path, capsys, rng):
+    """As in `fastmcmd evaluate`: y, and mean and std."""
+    from fastmcmd.cli import main
+
+    columns = {
+        "x": rng.normal(size=80),
+        "y": rng.normal(size=80),
+        "mean": np.zeros(80),
+        "std": np.ones(80),
+    }
+    np.savez(tmp_path / "p.npz", **columns)
+    assert main(["plan", str(tmp_path / "p.npz"), "--format", "json"]) == 0
+    assert "from y and its predictions" in capsys.readouterr().out
+    columns.pop("y")
+    np.savez(tmp_path / "q.npz", **columns)
+    assert main(["plan", str(tmp_path / "q.npz"), "--format", "json"]) == 0
+    assert "are assumed" in capsys.readouterr().out
+    assert (
+        main(["plan", str(tmp_path / "q.npz"), "--prediction", "gaussian:mean=mean,std=std"]) == 2
+    )
+    assert "--y is needed" in capsys.readouterr().err
+
+
+def test_plan_of_classes(tmp_path, capsys, rng):
+    from fastmcmd.cli import main
+
+    with open(tmp_path / "c.csv", "w") as stream:
+        print("x,kind,p,q", file=stream)
+        for x, p in rng.uniform(size=(60, 2)):
+            print(f"{x},{'cat' if x < p else 'dog'},{p},{1 - p}", file=stream)
+    options = ["--y", "kind", "--prediction", "classes:cat=p,dog=q", "--format", "json"]
+    assert main(["plan", str(tmp_path / "c.csv"), *options]) == 0
+    assert "2 features of outputs" in capsys.readouterr().out
+
+
 def test_info():
     process = run_cli("info")
     assert process.returncode == 0
