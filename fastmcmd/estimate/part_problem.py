@@ -41,7 +41,7 @@ _NEARLY = 0.98  # share of the tolerance: rounding of the answer takes a part, t
 _WELL_CONDITIONED = 100.0  # ||L^-1|| up to which float32 features keep enough digits
 # The same by the goal: the error of the trace certificate that rounding to float32 adds, relative to it.
 # Measured residuals show at most a fiftieth of that (lam from 1e-4 to 0.1).
-_ROUNDED = 5.0
+_ROUNDED, _HIDING = 5.0, 0.1
 _COARSE = 1e-5  # tolerance from which float32 features are precise enough
 # Rows of a block on a device: launching kernels and waiting then cost little.
 _MOST_OF_DEVICE = 65504
@@ -245,7 +245,8 @@ class PartProblem:
         # Rounding of features counts like a residual diagonal of this size, but for its random signs.
         scale = setting.scale
         rounding = UNIT32 * (features.inverse_norm * scale) * scale**2
-        error = scale / 2 * rounding / self.lam**1.5
+        lam = min(self.lam, _HIDING * scale**2)  # a larger one does not lower the rounding of values
+        error = scale / 2 * rounding / lam**1.5
         precise = features.inverse_norm <= _WELL_CONDITIONED or error <= _ROUNDED * setting.goal
         return FLOAT32 if precise else EXACT
 
