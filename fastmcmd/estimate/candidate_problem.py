@@ -86,8 +86,8 @@ class CandidateProblem:
         Search among the candidates.
     rhs : ndarray (m, c)
         Right-hand sides of the candidates.
-    isolated : int
-        Number of the last candidates that are isolated rows: each represents only itself.
+    isolated : ndarray (m,), optional
+        Which candidates are isolated rows: each represents only itself.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class CandidateProblem:
         problem: PartProblem,
         search: LandmarkSearch,
         rhs: Array,
-        isolated: int = 0,
+        isolated: NDArray[np.bool_] | None = None,
     ) -> None:
         self.problem, self.search, self.rhs, self._isolated = problem, search, rhs, isolated
         self.residual_rows: ResidualRows | None = None
@@ -115,7 +115,9 @@ class CandidateProblem:
         self._cells: tuple[HostArray, list[Cells] | None] | None = None
         self._n = len(problem.stream)
 
-    def joined(self, search: LandmarkSearch, rhs: Array, isolated: int) -> CandidateProblem:
+    def joined(
+        self, search: LandmarkSearch, rhs: Array, isolated: NDArray[np.bool_]
+    ) -> CandidateProblem:
         """Return the problem with further candidates, which knows what was measured before."""
         problem = CandidateProblem(self.problem, search, rhs, isolated)
         problem.fit, problem.common = self.fit, self.common
@@ -247,7 +249,7 @@ class CandidateProblem:
         ``norms`` (models, m) are those of ``D B`` of the candidates.
         """
         search = self.search
-        isolated = slice(len(self.rhs) - self._isolated, None)
+        isolated = slice(0) if self._isolated is None else self._isolated
         share = search.weight[isolated] / float(search.weight.sum())
         return self._own_errors(search.residual_diagonal[isolated], share, norms[:, isolated])
 

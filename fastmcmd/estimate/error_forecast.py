@@ -181,9 +181,14 @@ class Forecast:
         if not self._looks:
             return False
         count, sure = len(self._looks), _HOPEFUL if last else _SURE
-        if self.kind == "sampled" and not last and count <= len(_SURE_AT_FIRST):
+        if self.kind == "sampled" and not last and not self.is_settled:
             sure = _SURE_AT_FIRST[count - 1]
         return self._looks[-1][1] <= sure
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there are enough errors to average their scatter."""
+        return len(self._looks) > len(_SURE_AT_FIRST)
 
     @property
     def _trend(self) -> tuple[tuple[int, float], tuple[int, float]] | None:

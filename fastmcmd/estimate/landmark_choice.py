@@ -30,6 +30,10 @@ Index = NDArray[np.intp]
 
 CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
 ALL_CANDIDATES = 20_000
+_FIRST_CANDIDATES, _FEW_LANDMARKS = (
+    4000,
+    256,
+)  # the first candidates, from which so many landmarks come
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
@@ -62,8 +66,9 @@ class LandmarkChoice:
         self._stream, self._setting = problem.stream, problem.setting
         self.rng = generator(len(problem.stream), Purpose.LANDMARKS)
         self._probe = generator(len(problem.stream), Purpose.PROBE)
-        # Rows of the candidates, and how many of them are isolated.
-        self._index, self._isolated = np.empty(0, dtype=np.intp), 0
+        # Rows of the candidates, which of them are isolated, and uniform candidates that join later.
+        self._index, self._is_isolated = np.empty(0, dtype=np.intp), np.empty(0, dtype=bool)
+        self._later = np.empty(0, dtype=np.intp)
         # Landmarks when isolated rows were looked for, and from which they are looked for next.
         on_disk = isinstance(self._stream.x, Rows)
         self._looked_at = 0
@@ -123,6 +128,9 @@ class LandmarkChoice:
                 return None
             if last:
                 break
+        settled = max(count.landmarks for count in counts)
+        if settled > search.rank:
+            candidates = self._grown(candidates, settled, most)
         search = candidates.search
         kinds = {model: count.kind for model, count in enumerate(counts) if count.kind is not None}
         if len(kinds) < len(counts) and not setting.give_up:
@@ -160,8 +168,12 @@ class LandmarkChoice:
         """Return a search among candidates drawn uniformly, and the largest number of landmarks."""
         setting, stream = self._setting, self._stream
         most = setting.most if setting.rank is None else setting.rank
-        self._index = index = self._candidates(most)
-        most = min(most, len(index))
+        index = self._candidates(most)
+        most, self._uniform = min(most, len(index)), len(index)
+        if self._setting.landmarks != "uniform" and len(index) > 2 * _FIRST_CANDIDATES:
+            order = self.rng.permutation(index)
+            index, self._later = np.sort(order[:_FIRST_CANDIDATES]), order[_FIRST_CANDIDATES:]
+        self._index, self._is_isolated = index, np.zeros(len(index), dtype=bool)
         return self.search(stream.x[index], self._weights_of(index), most), most
 
     def _kinds_at_rank(self, candidates: CandidateProblem) -> dict[int, CertificateKind]:
@@ -221,26 +233,36 @@ class LandmarkChoice:
         """
         stream, search, index = self._stream, candidates.search, self._index
         rows_of_weight = len(self._rows_of_weight())
-        uniform, self._looked_at = len(index) - self._isolated, search.rank
+        self._looked_at = search.rank
         while self._next_look <= search.rank:
             self._next_look *= _AGAIN
         if len(index) == rows_of_weight:
             return candidates
-        residual_diagonal = self._weighted_residuals(search.kernel_features(), uniform // _ISOLATED)
+        later = self._later[:0]
+        if search.rank >= _FEW_LANDMARKS:
+            later, self._later = np.setdiff1d(self._later, index), later
+        count = self._uniform // _ISOLATED
+        residual_diagonal = self._weighted_residuals(search.kernel_features(), count)
         self._last_residuals = residual_diagonal.astype(np.float32)
-        residual_diagonal[index] = 0.0
-        count = min(uniform // _ISOLATED, int(np.count_nonzero(residual_diagonal)))
-        if not count:
+        residual_diagonal[index] = residual_diagonal[later] = 0.0
+        count = min(count, int(np.count_nonzero(residual_diagonal)))
+        isolated = np.argpartition(residual_diagonal, -max(count, 1))[
+            len(residual_diagonal) - count :
+        ]
+        further = np.concatenate([later, np.sort(isolated)])
+        if not len(further):
             return candidates
-        isolated = np.sort(np.argpartition(residual_diagonal, -count)[-count:])
+        self._index = index = np.concatenate([index, further])
+        is_isolated = np.concatenate([self._is_isolated, np.arange(len(further)) >= len(later)])
+        self._is_isolated = is_isolated
         # A uniform candidate represents many rows, an isolated one only itself.
-        self._isolated += count
-        weight = self._weights_of(isolated) * (uniform / (rows_of_weight - self._isolated))
-        joined = search.extended(stream.x[isolated], weight, most)
+        single = int(is_isolated.sum())
+        weight = self._weights_of(index)
+        weight[is_isolated] *= (len(index) - single) / (rows_of_weight - single)
+        joined = search.extended(stream.x[further], weight, most)
         self.searched = max(self.searched, len(joined.rows))
-        rhs = np.concatenate([candidates.rhs, stream.rhs(isolated)[0]])
-        self._index = np.concatenate([index, isolated])
-        return candidates.joined(joined, rhs, self._isolated)
+        rhs = np.concatenate([candidates.rhs, stream.rhs(further)[0]])
+        return candidates.joined(joined, rhs, is_isolated)
 
     def _far_rows(self, rank: int) -> ResidualRows | None:
         """Return the rows that landmarks missed most when all were looked through, but for the candidates.
@@ -319,7 +341,7 @@ class LandmarkChoice:
         Isolated candidates may be among them: their residuals are the largest.
         """
         stream, rows = self._stream, self._rows_of_weight()
-        uniform = self._index[: len(self._index) - self._isolated]
+        uniform = self._index[~self._is_isolated]
         if len(rows) == len(uniform):
             return None
         size = min(len(uniform) + _RESIDUAL_ROWS, len(rows))

@@ -7,6 +7,7 @@ trace certificate unless it costs clearly more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,9 @@ KINDS: dict[str, tuple[CertificateKind, ...]] = {
 _LADDER = tuple(round(2 ** (k / 6)) for k in (*range(28, 48, 2), *range(48, 83)))
 LEAST_RANK = _LADDER[0]
 _WORTH = 1.6  # largest cost of the trace certificate, relative to that of sampled residuals
+_NEAR = (
+    1.15  # ratio to the present number of landmarks up to which a forecast is taken without a look
+)
 # A step goes this share of the way to the forecast number of landmarks, on a logarithmic scale. Forecasts
 # from few landmarks are rough, so it is at most about this factor.
 _SHARE, _MOST_STEP = 0.8, 1.9
@@ -98,7 +102,9 @@ class LandmarkCount:
     Attributes
     ----------
     kind : str or None
-        The certificate that reaches the goal with the present landmarks; None if none does yet.
+        The certificate that reaches the goal with ``landmarks``; None if none does yet.
+    landmarks : int
+        Number of landmarks that was settled: the present one, or one that is hardly larger.
     """
 
     def __init__(self, certificate: str, most: int, cost: PassCost) -> None:
@@ -106,6 +112,7 @@ class LandmarkCount:
         self._cost = cost
         self._cannot_converge = False
         self.kind: CertificateKind | None = None
+        self.landmarks = 0
 
     @property
     def decided(self) -> bool:
@@ -148,9 +155,26 @@ class LandmarkCount:
             if one.within_goal(last=last) and (
                 kind == "rigorous" or self._prefers_sampled(rank, last=last)
             ):
-                self.kind = kind
+                self.kind, self.landmarks = kind, rank
                 return
+        near = self._near_goal(rank) if self._prefers_sampled(rank, last=last) else None
+        if near is not None:
+            self.kind, self.landmarks = "sampled", near
+            return
         self._cannot_converge = all(one.cannot_converge for one in self._forecasts.values())
+
+    def _near_goal(self, rank: int) -> int | None:
+        """Return the number of landmarks for sampled residuals if it is hardly above ``rank``, else None.
+
+        Another look at them would cost more than it tells.
+        """
+        sampled = self._forecasts.get("sampled")
+        if sampled is None or not sampled.is_settled:
+            return None
+        needed = sampled.landmarks_needed
+        if needed is None or needed > min(_NEAR * rank, sampled.most):
+            return None
+        return math.ceil(needed)
 
     def cheapest(self) -> tuple[float, CertificateKind] | None:
         """Return the forecast number of landmarks and its certificate, for one that is not decided."""

@@ -245,7 +245,9 @@ class PartProblem:
         # Rounding of features counts like a residual diagonal of this size, but for its random signs.
         scale = setting.scale
         rounding = UNIT32 * (features.inverse_norm * scale) * scale**2
-        lam = min(self.lam, _HIDING * scale**2)  # a larger one does not lower the rounding of values
+        lam = min(
+            self.lam, _HIDING * scale**2
+        )  # a larger one does not lower the rounding of values
         error = scale / 2 * rounding / lam**1.5
         precise = features.inverse_norm <= _WELL_CONDITIONED or error <= _ROUNDED * setting.goal
         return FLOAT32 if precise else EXACT

@@ -332,7 +332,7 @@ class _Look:
                     count.add(kind, search.rank, error, trace)
             count.decide(search.rank, last=last)
             if count.kind is not None:
-                return search.rank, count.kind
+                return count.landmarks, count.kind
             if last or search.rank < rank:
                 return None, "rigorous"
         best = None if count.decided else count.cheapest()

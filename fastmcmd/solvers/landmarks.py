@@ -247,10 +247,13 @@ class LandmarkSearch:
         self.residual_diagonal[accepted_rows] = 0.0
 
     def extended(self, x: HostArray, weight: NDArray[np.float64], most: int) -> LandmarkSearch:
-        """Return a search with the same landmarks and further candidates ``x`` (h, d)."""
-        rows, weights = np.concatenate([self.rows, x]), np.concatenate([self.weight, weight])
+        """Return a search with the same landmarks and further candidates ``x`` (h, d).
+
+        ``weight`` (m + h,) are the weights of all candidates.
+        """
+        rows = np.concatenate([self.rows, x])
         search = LandmarkSearch(
-            self._backend, self._kernel, rows, weights, most, self._rng, self.offset
+            self._backend, self._kernel, rows, weight, most, self._rng, self.offset
         )
         features, residual_diagonal = self.features_of(x)
         columns = search._columns[: self.rank]

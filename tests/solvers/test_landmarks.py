@@ -439,7 +439,8 @@ def test_further_candidates_keep_the_landmarks(rng, d):
         get_backend("cpu", kernel), kernel, x[:300], np.ones(300), 60, np.random.default_rng(1)
     )
     search.grow(40)
-    more = search.extended(x[300:], np.full(100, 0.5), 80)
+    more = search.extended(x[300:], np.repeat([1.0, 0.5], [300, 100]), 80)
+    assert more.weight[:300].min() == 1.0
     np.testing.assert_array_equal(more.pivots, search.pivots)
     np.testing.assert_array_equal(more.columns[:, :300], search.columns)
     features = search.kernel_features()
