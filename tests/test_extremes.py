@@ -13,7 +13,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.errors import NumericalError
-from fastmcmd.estimate.landmark_count import cannot_converge, slope
+from fastmcmd.estimate.error_forecast import cannot_converge, slope
 from fastmcmd.kernels.gamma import resolve_gamma
 
 LONG = np.longdouble

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import log_ndtr
-
 __all__ = ["CommonShare"]
 
 _OCTAVES = 2.0  # of landmarks, whose measurements count: the share falls as landmarks are added
@@ -27,6 +25,8 @@ class CommonShare:
 
     def add(self, rank: int, share: float) -> float:
         """Add a measurement at ``rank`` landmarks, which may be negative; return the mean, in [0, 1]."""
+        from scipy.special import log_ndtr
+
         self._shares.append((rank, share))
         recent = [one for at, one in self._shares if at * 2**_OCTAVES >= rank]
         spread = _SCATTER / math.sqrt(len(recent))

@@ -171,10 +171,10 @@ class LandmarkCount:
         sampled = self._forecasts.get("sampled")
         if sampled is None or not sampled.is_settled:
             return None
-        needed = sampled.landmarks_needed
-        if needed is None or needed > min(_NEAR * rank, sampled.most):
+        count = sampled.landmarks_needed
+        if count is None or count > min(_NEAR * rank, sampled.most):
             return None
-        return math.ceil(needed)
+        return math.ceil(count)
 
     def cheapest(self) -> tuple[float, CertificateKind] | None:
         """Return the forecast number of landmarks and its certificate, for one that is not decided."""

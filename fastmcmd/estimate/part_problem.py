@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, DType, HostArray
+from fastmcmd._base.sums import size_of
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.lowrank import Term
@@ -130,6 +132,8 @@ class PartProblem:
     unit : float
         Unit of norms of right-hand sides: a power of two near those of some rows if float32 may not hold
         them, else 1.
+    norm : float
+        Root mean square of the norms of some rows of right-hand sides.
     """
 
     stream: StackedRowStream
@@ -138,6 +142,7 @@ class PartProblem:
     kernel: Kernel
     setting: LowRankSetting
     unit: float
+    norm: float
 
     @classmethod
     def of(
@@ -151,12 +156,14 @@ class PartProblem:
         """Return the problem in the unit that some rows suggest."""
         n = len(stream.x)  # rows in memory: the stream of a plan stands for more
         some = np.unique(np.linspace(0, n - 1, _ROWS_OF_UNIT).astype(np.intp))
-        largest, unit = 0.0, 1.0
+        largest, unit, norm = 0.0, 1.0, 0.0
         for one in stream.streams:
-            largest = max(largest, float(np.abs(one.rhs(some)[0]).max(initial=0.0)))
+            rhs = one.rhs(some)[0]
+            largest = max(largest, float(np.abs(rhs).max(initial=0.0)))
+            norm = max(norm, size_of(rhs) / math.sqrt(len(some)))
         if largest != 0.0 and not _LEAST_NORM < largest < _MOST_NORM:
             unit = float(2.0 ** np.floor(np.log2(largest)))
-        return cls(stream, terms, backend, kernel, setting, unit)
+        return cls(stream, terms, backend, kernel, setting, unit, norm)
 
     @property
     def lam(self) -> float:
@@ -248,7 +255,7 @@ class PartProblem:
         lam = min(
             self.lam, _HIDING * scale**2
         )  # a larger one does not lower the rounding of values
-        error = scale / 2 * rounding / lam**1.5
+        error = scale / 2 * rounding / lam**1.5 * self.norm
         precise = features.inverse_norm <= _WELL_CONDITIONED or error <= _ROUNDED * setting.goal
         return FLOAT32 if precise else EXACT
 

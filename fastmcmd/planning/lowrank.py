@@ -181,8 +181,8 @@ class _Look:
             return 0.0
         passes = 1 + (search.kind == "sampled")
         if outcomes.is_drawn:
-            counted = int(self._rows.outputs()[1].shape[1])
-            return passes * n * outcomes.seconds_of_draws(counted)
+            timed_draws = int(self._rows.outputs()[1].shape[1])
+            return passes * n * outcomes.seconds_of_draws(timed_draws)
         block = self._setting.block_rows(search.landmarks, self._outputs.rank, self._rows.dim)
         expected = outcomes.expectations(n, min(n, block))
         # Another pass measures errors of integrals, and one more looks for outputs that features miss.
@@ -258,11 +258,11 @@ class _Look:
         pivots = rows.x[rng.integers(0, len(rows), landmarks)]
         offset, outcomes = offset_of(kernel, backend, rows.x), rows.outcomes
         # Expectations are counted apart.
-        drawn = None if outcomes is None or outcomes.is_drawn else 1
+        draws = None if outcomes is None or outcomes.is_drawn else 1
         features = KernelFeatures(kernel, pivots, np.eye(landmarks), backend, offset)
 
         def seconds(count: int) -> float:
-            part = replace(problem, stream=self._stream_of(rows.some(count), drawn))
+            part = replace(problem, stream=self._stream_of(rows.some(count), draws))
             passes = Passes(part, Progress(False, problem.setting.goal), None)
             sizes = search.bounds_rounding
             return seconds_of(lambda: passes.sums(features, EXACT, sizes=sizes))

@@ -96,9 +96,9 @@ class ObservedOutputs:
             prediction = prediction.take(index)
         return replace(self, y=self.y[rows], prediction=prediction)
 
-    def like(self, chosen: ObservedOutputs) -> ObservedOutputs:
+    def like(self, model: ObservedOutputs) -> ObservedOutputs:
         """Return the outputs with the features of others."""
-        return replace(self, features=chosen.features, choosing=chosen.choosing)
+        return replace(self, features=model.features, choosing=model.choosing)
 
     @property
     def is_drawn(self) -> bool:
@@ -161,9 +161,9 @@ class ObservedOutputs:
         a_row = max(took[1] - took[0], took[1] / 4) / (most - most // 4)
         return values, importance, took[1] + further * a_row
 
-    def seconds_of_draws(self, counted: int = 0) -> float:
-        """Return the seconds of the mean features of a row's draws, without those ``counted`` elsewhere."""
-        more, features, some = self.draws_of_row - counted, self.features, self._some(_MOST_ROWS)
+    def seconds_of_draws(self, without: int = 0) -> float:
+        """Return the seconds of the mean features of a row's draws, ``without`` so many of them."""
+        more, features, some = self.draws_of_row - without, self.features, self._some(_MOST_ROWS)
         if features is None or not self.is_drawn or more <= 0:
             return 0.0
         return more * seconds_of(lambda: features.transform(some)) / len(some)
@@ -196,8 +196,8 @@ class ObservedOutputs:
 
         a_row = self._a_row(seconds, n)
         expected = results[-1]
-        left = np.sqrt(uncovered(expected.residual, expected.floor))
-        return Expectations(a_row, expected.error, left)
+        residuals = np.sqrt(uncovered(expected.residual, expected.floor))
+        return Expectations(a_row, expected.error, residuals)
 
     def seconds_at_once(
         self, n: int, task: Task, lam: float, searched: int = 0

@@ -133,15 +133,15 @@ def plan(
         input_kernel, _, (rows,) = scaled_inputs(input_kernel, x=rows)
         kernel = _resolved(input_kernel, rows)
         some = Subsample(shape[0], rows, made_up=True)
-        whole: Rows | Subsample = some
+        all_rows: Rows | Subsample = some
     else:
-        whole, some, kernel = _sampled(rows, input_kernel, options.backend, outcomes)
+        all_rows, some, kernel = _sampled(rows, input_kernel, options.backend, outcomes)
     some, columns, origin = _with_features(some, outcomes, features, kernel, options, lam)
-    options = settled(options, (kernel, some.y_kernel), whole, lam, columns)
+    options = settled(options, (kernel, some.y_kernel), all_rows, lam, columns)
     if options.backend == "cupy" and backend != "cupy" and shape is None:
-        chosen, some = some.outcomes, _sampled(rows, input_kernel, "cupy", outcomes)[1]
-        if chosen is not None and some.outcomes is not None:
-            some = replace(some, outcomes=some.outcomes.like(chosen))
+        outcomes, some = some.outcomes, _sampled(rows, input_kernel, "cupy", outcomes)[1]
+        if outcomes is not None and some.outcomes is not None:
+            some = replace(some, outcomes=some.outcomes.like(outcomes))
     result = answer(
         some, backend_of(options, kernel), kernel, options, lam, columns, low_rank=shape is None
     )
@@ -206,14 +206,14 @@ def _with_features(
             return some, features, ""
         reason = f"{FEATURES} features of outputs are assumed; y= or features= say how many"
         return some, FEATURES, reason
-    chosen = outcomes.with_features(Task(kernel, outcomes.kernel, options, some.x), lam)
-    if chosen is None or chosen.features is None:
+    featured = outcomes.with_features(Task(kernel, outcomes.kernel, options, some.x), lam)
+    if featured is None or featured.features is None:
         reason = f"y needs more than {MOST_FEATURES:,} features"
         return replace(some, outcomes=None), features or MOST_FEATURES, reason
-    some = replace(some, outcomes=some.outcomes.like(chosen))
+    some = replace(some, outcomes=some.outcomes.like(featured))
     if features is not None:
         return some, features, ""
-    rank = chosen.features.rank
+    rank = featured.features.rank
     of = "y" if outcomes.prediction is None else "y and its predictions"
     return some, rank, f"{rank} features of outputs, from {of}"
 

@@ -179,12 +179,10 @@ class Subsample:
         """Return features of the outputs, and the right-hand sides (m, r) from them."""
         values, kernel = np.concatenate(self.outputs(), axis=1), self.y_kernel
         m, count, k = values.shape
-        flat, chosen = (
-            values.reshape(-1, k),
-            None if self.outcomes is None else self.outcomes.features,
-        )
-        if chosen is not None:
-            features, p = chosen, chosen.transform(flat)
+        flat = values.reshape(-1, k)
+        features = None if self.outcomes is None else self.outcomes.features
+        if features is not None:
+            p = features.transform(flat)
         else:
             factored = output_features(
                 kernel, get_backend("auto", kernel), flat, EPS, MOST_FEATURES, None

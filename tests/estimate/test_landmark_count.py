@@ -43,9 +43,12 @@ def test_the_trace_certificate_is_taken_unless_it_costs_clearly_more():
         (lambda rank: 1e6 * math.exp(-rank / 80)),
     )
     count, rank, _ = climb(fast, fast)
-    assert (count.kind, rank) == ("rigorous", 287)
+    assert (count.kind, count.landmarks, rank) == ("rigorous", 287, 287)
     count, rank, ranks = climb(slow, fast)
-    assert (count.kind, rank) == ("sampled", 287)
+    assert (count.kind, rank) == ("sampled", 256)
+    assert count.landmarks == math.ceil(
+        40 * math.log(1e3 / 0.88)
+    )  # near enough: without another look
     assert climb(slow, fast, "rigorous")[0].kind == "rigorous"
     assert climb(slow, fast, "rigorous")[1] == 1149
     assert len(ranks) < 20  # those far below the forecasts are left out

@@ -32,11 +32,11 @@ def test_bounds_of_nearly_dependent_landmarks(seed, lam, monkeypatch):
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
     draws = np.sin(x[:, 0]) + 0.1 * x[:, -1] + 0.4 * rng.normal(size=n)
     x_kernel, y_kernel = fm.RBF(1 / 6), fm.RBF(1.0)
-    seen, original = [], PartProblem.sampled_precision
+    precisions, original = [], PartProblem.sampled_precision
 
     def recorded(problem, features):
         dtype = original(problem, features)
-        seen.append((features.inverse_norm, dtype))
+        precisions.append((features.inverse_norm, dtype))
         return dtype
 
     monkeypatch.setattr(PartProblem, "sampled_precision", recorded)
@@ -45,7 +45,7 @@ def test_bounds_of_nearly_dependent_landmarks(seed, lam, monkeypatch):
         "rank": 180, "certificate": "sampled",
     }  # fmt: skip
     result = fm.cce(x, y, draws, **options)
-    inverse_norm, dtype = seen[-1]
+    inverse_norm, dtype = precisions[-1]
     assert 200 < inverse_norm < 3500
     assert (dtype == FLOAT32) == (lam >= 0.1)
     off = np.abs(result.values - exact_values(x, y, draws, x_kernel, y_kernel, lam))

@@ -19,8 +19,8 @@ def test_a_geometric_decay_is_continued(count):
 
 def test_the_last_half_counts():
     slow_then_fast = [0.9**k for k in range(10)] + [0.9**9 * 0.1**k for k in range(1, 11)]
-    left = products_left(slow_then_fast, slow_then_fast[-1] * 1e-5, 1e4)
-    assert left == pytest.approx(5, rel=0.2)
+    count = products_left(slow_then_fast, slow_then_fast[-1] * 1e-5, 1e4)
+    assert count == pytest.approx(5, rel=0.2)
 
 
 @pytest.mark.parametrize("norms", [[], [1.0], [1.0, 1.0], [1.0, 2.0], [1.0, math.inf], [1.0, 0.0]])
