@@ -27,6 +27,9 @@ _USUAL_CURVATURE, _LEAST_CURVATURE, _MOST_CURVATURE = 0.5, 0.05, 2.0
 # Usual power of the trace like which sampled errors fall, and its standard deviation from problem to
 # problem; standard deviation of the logarithm of a single error (1.1 to 2 measured, and 0.3).
 TRACE_POWER, _POWER_SPREAD, _SCATTER = 1.3, 0.4, 0.3
+# Ratio of a forecast to the most landmarks from which these are not enough: a power of their ratio to the
+# present number, up to a limit.
+_DOUBT, _MOST_DOUBT = 0.3, 1.5
 _OCTAVES = 2.0  # of landmarks, whose errors count
 
 
@@ -200,6 +203,10 @@ class Forecast:
     @property
     def cannot_converge(self) -> bool:
         """Whether the last errors fall too slowly."""
+        count = self.landmarks_needed if self._sampled.has_begun else None
+        if count is not None:
+            margin = (self.most / self._looks[-1][0]) ** _DOUBT
+            return count > min(_MOST_DOUBT, margin) * self.most
         trend = self._trend
         return trend is not None and cannot_converge(*trend, self.most, self.kind)
 

@@ -21,7 +21,7 @@ def exact_values(x, y, draws, x_kernel, y_kernel, lam):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("lam", [0.03, 0.1, 3.0])
+@pytest.mark.parametrize("lam", [0.003, 0.1, 3.0])
 def test_bounds_of_nearly_dependent_landmarks(seed, lam, monkeypatch):
     rng = np.random.default_rng(seed)
     n, d = 1500, 3
