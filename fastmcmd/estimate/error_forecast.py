@@ -202,13 +202,19 @@ class Forecast:
 
     @property
     def cannot_converge(self) -> bool:
-        """Whether the last errors fall too slowly."""
-        count = self.landmarks_needed if self._sampled.has_begun else None
-        if count is not None:
-            margin = (self.most / self._looks[-1][0]) ** _DOUBT
-            return count > min(_MOST_DOUBT, margin) * self.most
+        """Whether the last errors fall too slowly.
+
+        Sampled errors must also be forecast to need more landmarks. The forecast alone is not enough: a few
+        rows may cause most of the error until they become landmarks.
+        """
         trend = self._trend
-        return trend is not None and cannot_converge(*trend, self.most, self.kind)
+        if trend is None or not cannot_converge(*trend, self.most, self.kind):
+            return False
+        count = self.landmarks_needed if self._sampled.has_begun else None
+        if count is None:
+            return True
+        margin = (self.most / self._looks[-1][0]) ** _DOUBT
+        return count > min(_MOST_DOUBT, margin) * self.most
 
     @property
     def landmarks_needed(self) -> float | None:
