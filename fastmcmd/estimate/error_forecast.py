@@ -16,12 +16,10 @@ __all__ = ["TRACE_POWER", "Forecast", "SampledErrors", "TraceErrors", "cannot_co
 _LOOKED_AT = 60  # landmarks from which the decay of the error is extrapolated
 _APART = 1.55  # ratio of two numbers of landmarks from which a decay is read
 # A predicted error up to this share of the goal is trusted. With the most landmarks a pass is tried up to
-# another: what truncation of the output features leaves of the tolerance comes on top of the goal.
+# another: what truncation of the output features leaves of the tolerance comes on top of the goal. The
+# first sampled errors must be smaller, before their scatter is averaged.
 _SURE, _HOPEFUL = 0.88, 1.1
-_SURE_AT_FIRST = (
-    0.5,
-    0.7,
-)  # the same of the first sampled errors, before their scatter is averaged
+_SURE_AT_FIRST = 0.5, 0.7
 # Power of the number of landmarks by which the slope of a trace grows, if it is not known yet, and limits.
 _USUAL_CURVATURE, _LEAST_CURVATURE, _MOST_CURVATURE = 0.5, 0.05, 2.0
 # Usual power of the trace like which sampled errors fall, and its standard deviation from problem to
@@ -38,8 +36,9 @@ def cannot_converge(
 ) -> bool:
     """Tell whether the error falls too slowly to reach the goal with the most landmarks.
 
-    The decay of a trace slows down with the rank, and the decay of a sampled error with the logarithm of
-    the rank: the line through the last two points is the most optimistic forecast.
+    The logarithm of a trace falls ever more slowly in the rank. That of a sampled error falls about like a
+    line in the logarithm of the rank. One and a half times the slope through the last two points is an
+    optimistic forecast.
     """
     rank, error = now
     if not 0.0 < error < math.inf:

@@ -30,10 +30,8 @@ Index = NDArray[np.intp]
 
 CANDIDATES = 10_000  # rows of the first search for landmarks, unless all are few enough
 ALL_CANDIDATES = 20_000
-_FIRST_CANDIDATES, _FEW_LANDMARKS = (
-    4000,
-    256,
-)  # the first candidates, from which so many landmarks come
+# The first candidates, from which about so many landmarks come. The others join them after that.
+_FIRST_CANDIDATES, _FEW_LANDMARKS = 4000, 256
 _RESIDUAL_ROWS = 4000  # rows beside the candidates at which residuals are measured
 # With so many landmarks all rows, in memory or on disk, are looked through for isolated ones. A fifth as
 # many as there are candidates become candidates, too.
@@ -73,9 +71,7 @@ class LandmarkChoice:
         on_disk = isinstance(self._stream.x, Rows)
         self._looked_at = 0
         self._next_look = _LOOKED_THROUGH_ON_DISK if on_disk else LOOKED_THROUGH
-        self._last_residuals: NDArray[np.float32] | None = (
-            None  # weighted residuals of the last look
-        )
+        self._last_residuals: NDArray[np.float32] | None = None  # of the last look, weighted
         self._rounding_seen = False
         self._counts: list[LandmarkCount] = []
         self.notes: list[str] = []
