@@ -28,6 +28,7 @@ TRACE_POWER, _POWER_SPREAD, _SCATTER = 1.3, 0.4, 0.3
 # Ratio of a forecast to the most landmarks from which these are not enough: a power of their ratio to the
 # present number, up to a limit.
 _DOUBT, _MOST_DOUBT = 0.3, 1.5
+_LATE = 0.5  # share of the most landmarks from which that alone is enough
 _OCTAVES = 2.0  # of landmarks, whose errors count
 
 
@@ -203,17 +204,20 @@ class Forecast:
     def cannot_converge(self) -> bool:
         """Whether the last errors fall too slowly.
 
-        Sampled errors must also be forecast to need more landmarks. The forecast alone is not enough: a few
-        rows may cause most of the error until they become landmarks.
+        Sampled errors must also be forecast to need more landmarks. With few landmarks the forecast alone
+        is not enough: some rows may cause most of the error until they become landmarks.
         """
         trend = self._trend
-        if trend is None or not cannot_converge(*trend, self.most, self.kind):
+        if trend is None:
             return False
+        falls_slowly = cannot_converge(*trend, self.most, self.kind)
         count = self.landmarks_needed if self._sampled.has_begun else None
         if count is None:
-            return True
-        margin = (self.most / self._looks[-1][0]) ** _DOUBT
-        return count > min(_MOST_DOUBT, margin) * self.most
+            return falls_slowly
+        share = self._looks[-1][0] / self.most
+        is_late = self.is_settled and share >= _LATE
+        too_many = count > min(_MOST_DOUBT, share**-_DOUBT) * self.most
+        return too_many and (is_late or falls_slowly)
 
     @property
     def landmarks_needed(self) -> float | None:

@@ -29,7 +29,7 @@ __all__ = ["low_rank_groups", "low_rank_setting", "ruled_out"]
 _MOST_LANDMARKS = 4096
 _COLUMNS = 30  # approximate number of features of a scalar output
 _VECTOR_COLUMNS = 256  # the same for a vector output
-_PATIENT = 40000  # rows from which CG is slow enough to justify a longer search
+_PATIENT = 22000  # rows from which CG is slow enough to justify a longer search
 _LEAST_LANDMARKS = 32
 _BYTES_PER_PAIR = 200  # bytes for each pair of landmarks: sums, factors, candidates
 # The low-rank form can pay from that many operations of CG on: 4,000 rows of two columns at a hundredth of
@@ -43,7 +43,8 @@ _FEW_COLUMNS = 3
 _HARD = 4.0  # cost of CG, relative to an easy problem, from which more landmarks of few columns pay
 _SHARE = 0.4  # share of the cost of CG on an easy problem that two passes over the rows may cost
 _BEYOND = 1.5  # factor of these numbers after a pass that misses the goal
-_SEARCH_ROWS = 75_000  # rows whose pass takes as long as the search of `_PATIENT` rows and more
+# Rows whose pass takes as long as the search of so many rows and more; of fewer it weighs still more.
+_SEARCH_ROWS, _LONG_SEARCH = 75_000, 40_000
 # Landmarks up to which the form takes less time than CG, by what the trace needs in two columns. A number
 # for an easy problem and the factor that a hard one adds, or a number for each operation of a row. A trace
 # falls ever more slowly in more columns. Measured: 4,000 to 60,000 rows, 2 to 5 columns, and tolerances of
@@ -79,7 +80,7 @@ def _limit(n: int, dim: int, task: Task, lam: float, last_resort: bool = False) 
     is_hard = dim <= _FEW_COLUMNS and expected >= _HARD * easy.total
     work = _SHARE * easy.total
     if n >= _PATIENT and not is_hard:
-        work *= n / (n + _SEARCH_ROWS)
+        work *= n / (n + _SEARCH_ROWS) * min(1.0, n / _LONG_SEARCH)
     affordable = LowRank.affordable(size, work).landmarks
     if n < _PATIENT and not is_hard:  # the small dense problems of the search weigh more
         affordable //= 2
