@@ -90,3 +90,46 @@ def test_an_error_that_fits_beside_a_small_truncation_is_within_the_tolerance(mo
     monkeypatch.setattr(part_problem, "_NEARLY", 0.5)  # less than the goal: nothing is to spare
     repeated = fm.cce(x, y, draws, tol=1e-5, **options)
     assert any("continued" in note for note in repeated.info.notes)
+
+
+@pytest.mark.parametrize("certificate", ["auto", "sampled"])
+def test_rows_far_from_all_landmarks_add_their_own_terms(certificate, monkeypatch):
+    """Before a decision: they were not among the candidates when all rows were looked through."""
+    rng = np.random.default_rng(4)
+    n = 25_000
+    x = 2 * rng.normal(size=(30, 2))[rng.integers(30, size=n)] + 0.3 * rng.normal(size=(n, 2))
+    y, draws = np.sin(x[:, 0]) + rng.normal(size=(2, n))
+    kernel, compared = fm.RBF(0.25), []
+    original = candidate_problem.CandidateProblem.with_rows
+
+    def recorded(self, kind, errors, rows):
+        result, problem, pivots = (
+            original(self, kind, errors, rows),
+            self.problem,
+            self.search.pivots,
+        )
+        landmarks = self.search.rows[pivots]
+        factor = np.linalg.cholesky(kernel(landmarks, landmarks))
+        features = np.linalg.solve(factor, kernel(landmarks, rows.x)).T
+        residual_diagonal = 1.0 - (features**2).sum(axis=1)
+        if kind == "rigorous":
+            largest = max(residual_diagonal.max(), self.search.residual_diagonal.max())
+            expected = problem.errors(self.fit.solutions, float(largest))
+        else:
+            weights = np.hstack([solution.weights for solution in self.fit.solutions])
+            coefficients = np.linalg.norm(rows.rhs - features @ weights, axis=1) / (n * problem.lam)
+            terms = residual_diagonal * coefficients
+            slope = np.sqrt((terms**2).sum() / (n * problem.lam)) / 2
+            expected = errors + (terms.max() + slope) / problem.setting.goal
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+        compared.append((kind, len(np.unique(rows.x, axis=0))))
+        return result
+
+    monkeypatch.setattr(candidate_problem.CandidateProblem, "with_rows", recorded)
+    result = fm.cce(
+        x, y, draws, x_kernel=kernel, y_kernel=fm.RBF(0.8), lam=0.1, tol=3e-4, solver="lowrank",
+        certificate=certificate,
+    )  # fmt: skip
+    assert result.error_bound <= 3e-4
+    assert compared
+    assert min(count for _, count in compared) > 1000
