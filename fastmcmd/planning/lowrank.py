@@ -13,7 +13,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
 from fastmcmd.estimate.candidate_problem import CandidateProblem
-from fastmcmd.estimate.landmark_choice import CANDIDATES, LOOKED_THROUGH
+from fastmcmd.estimate.landmark_choice import CANDIDATES, LOOKED_THROUGH, candidate_count
 from fastmcmd.estimate.landmark_count import (
     KINDS,
     LEAST_RANK,
@@ -48,9 +48,7 @@ __all__ = ["Search", "plan_of", "search"]
 _SHARE = 12  # at most 1 / 12 of the rows are trial landmarks; more would merely reproduce the rows
 _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
 _TIMED, _TIMED_LANDMARKS = 2048, 128  # rows and landmarks of a pass that is timed
-# A fit tries about every 1.12th number of landmarks, a plan every 1.35th: a fit makes so many times as
-# many trials.
-_STEP, _TRIALS = 1.35, 1.7
+_STEP = 1.35  # ratio of numbers of landmarks that are tried; a fit makes about as many trials
 # Usual ratio of the landmarks with and without those that rows far from all others need.
 _GROWTH = 1.5
 _MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
@@ -134,7 +132,8 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         landmarks = replace(landmarks, a_row=look.seconds_a_row(landmarks))
     # The fit searches more candidates than these rows, and perhaps up to more landmarks. Its time grows
     # with the number of candidates, and with the square of the number of landmarks.
-    more = look.searching * _TRIALS * min(rows.n, CANDIDATES) / len(rows)
+    candidates = candidate_count(rows.n, landmarks.landmarks or look.rank)
+    more = look.searching * candidates / len(rows)
     further = max(1.0, landmarks.landmarks / look.rank) ** 2
     seconds = more * further + look.choosing
     if landmarks.landmarks:
@@ -144,7 +143,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         looks = 1 + int(math.log(landmarks.landmarks / LOOKED_THROUGH, 4))
         a_look = rows.n * landmarks.a_row[1] * LOOKED_THROUGH / landmarks.landmarks
         seconds += looks * a_look
-    return replace(landmarks, seconds=seconds, searched=min(rows.n, CANDIDATES))
+    return replace(landmarks, seconds=seconds, searched=candidates)
 
 
 class _Look:
