@@ -1,6 +1,7 @@
 // Integrals of densities on panels under bumps exp(-(rate (y - t))^2), and of bumps under polynomials.
 #pragma once
 
+#include "exponentials.h"
 #include "views.h"
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
@@ -11,9 +12,11 @@ constexpr double short_panel = 1.5;  // panels up to this length are integrated 
 constexpr double piece_length = 3.0;  // of a longer panel, for the first rule
 constexpr index_t most_series = 32, most_table = 6 * 16;  // nodes of a stretch of length 2 bump_reach in such pieces
 constexpr index_t many_places = 24;  // from which a smoothed series saves work
+constexpr index_t lanes = 8;  // values computed side by side; they do not mix, so their digits fit every instruction set
+using lane = double[lanes];
 
 // Gauss-Legendre rules for windows of length 3, 6 and 12, exact to rounding under exp(-x^2), as (3, 40), of which
-// 16, 24 and 40 columns count; and a Gauss-Hermite rule (2, 8), nodes and weights.
+// 16, 24 and 40 columns count; and a Gauss-Hermite rule (2, `lanes`), nodes and weights.
 struct bump_rules {
   ins z, w, hermite;
 };
@@ -35,16 +38,19 @@ inline index_t place_of(const double* t, index_t count, double x) {
   return low;
 }
 
-// A Legendre series at s, by Clenshaw's recurrence.
-inline double legendre_series(const double* c, index_t terms, double s) {
-  double after = 0.0, beyond = 0.0;
+// Legendre series at s, by Clenshaw's recurrence.
+inline void legendre_series(const double* c, index_t terms, const lane& s, lane& values) {
+  lane after = {}, beyond = {};
   for (index_t k = terms - 1; k > 0; --k) {
     const double m = static_cast<double>(k);
-    const double now = c[k] + (2.0 * m + 1.0) / (m + 1.0) * s * after - (m + 1.0) / (m + 2.0) * beyond;
-    beyond = after;
-    after = now;
+    const double rise = (2.0 * m + 1.0) / (m + 1.0), fall = (m + 1.0) / (m + 2.0);
+    for (index_t l = 0; l < lanes; ++l) {
+      const double now = c[k] + rise * s[l] * after[l] - fall * beyond[l];
+      beyond[l] = after[l];
+      after[l] = now;
+    }
   }
-  return c[0] + s * after - 0.5 * beyond;
+  for (index_t l = 0; l < lanes; ++l) values[l] = c[0] + s[l] * after[l] - 0.5 * beyond[l];
 }
 
 // The density on a panel from a to b: a Legendre series.
@@ -53,8 +59,10 @@ struct panel_density {
   index_t terms;
   double a, b;
 
-  double operator()(double y) const {
-    return legendre_series(series, terms, (y - 0.5 * (a + b)) / (0.5 * (b - a)));
+  void at(const lane& y, lane& values) const {
+    lane s;
+    for (index_t l = 0; l < lanes; ++l) s[l] = (y[l] - 0.5 * (a + b)) / (0.5 * (b - a));
+    legendre_series(series, terms, s, values);
   }
 };
 
@@ -73,34 +81,46 @@ struct mass_table {
     const index_t pieces = greatest<index_t>(1, static_cast<index_t>(ceil((end - start) * rate / piece_length)));
     const double length = (end - start) / static_cast<double>(pieces);
     for (index_t piece = 0; piece < pieces && count + rule_size(0) <= most_table; ++piece) {
-      for (index_t k = 0; k < rule_size(0); ++k) {
-        const double y = start + length * (static_cast<double>(piece) + 0.5 * (1.0 + rules.z[0][k]));
-        add(y, 0.5 * length * rules.w[0][k] * density(y));
+      for (index_t k = 0; k < rule_size(0); k += lanes) {
+        lane y, values;
+        for (index_t l = 0; l < lanes; ++l) {
+          y[l] = start + length * (static_cast<double>(piece) + 0.5 * (1.0 + rules.z[0][k + l]));
+        }
+        density.at(y, values);
+        for (index_t l = 0; l < lanes; ++l) add(y[l], 0.5 * length * rules.w[0][k + l] * values[l]);
       }
     }
   }
 
   // Adds the sums of the masses under bumps around t[first..last), ascending, to `values` at these places.
   void add_bumps(double rate, in t, index_t first, index_t last, double* values) const {
-    index_t begin = 0;
-    for (index_t j = first; j < last; ++j) {
-      while (begin < count && rate * (node[begin] - t[j]) < -bump_reach) ++begin;
-      double total = 0.0;
-      for (index_t k = begin; k < count; ++k) {
-        const double u = rate * (node[k] - t[j]);
-        if (u > bump_reach) break;
-        total += mass[k] * exp(-u * u);
+    index_t begin = 0, end = 0;
+    for (index_t j = first; j < last; j += lanes) {
+      const index_t size = least(lanes, last - j);
+      lane place, total = {};
+      for (index_t l = 0; l < lanes; ++l) place[l] = t[j + least(l, size - 1)];
+      while (begin < count && rate * (node[begin] - place[0]) < -bump_reach) ++begin;
+      while (end < count && rate * (node[end] - place[lanes - 1]) <= bump_reach) ++end;
+      for (index_t k = begin; k < end; ++k) {
+        lane bump;
+        for (index_t l = 0; l < lanes; ++l) {
+          const double u = rate * (node[k] - place[l]);
+          bump[l] = -u * u;
+        }
+        exponentials(bump);
+        for (index_t l = 0; l < lanes; ++l) total[l] += mass[k] * bump[l];
       }
-      values[j] += total;
+      for (index_t l = 0; l < size; ++l) values[j + l] += total[l];
     }
   }
 };
 
 inline double smoothed_at(const panel_density& density, double rate, double t, const bump_rules& rules) {
+  lane y, values;
+  for (index_t l = 0; l < lanes; ++l) y[l] = t + rules.hermite[0][l] / rate;
+  density.at(y, values);
   double total = 0.0;
-  for (index_t k = 0; k < rules.hermite.m; ++k) {
-    total += rules.hermite[1][k] / rate * density(t + rules.hermite[0][k] / rate);
-  }
+  for (index_t l = 0; l < lanes; ++l) total += rules.hermite[1][l] / rate * values[l];
   return total;
 }
 
@@ -119,8 +139,12 @@ inline void add_inside(const panel_density& density, in places, ins to_series, d
     const double value = smoothed_at(density, rate, middle + half * places[k], rules);
     for (index_t m = 0; m < places.n; ++m) smoothed[m] += to_series[m][k] * value;
   }
-  for (index_t j = first; j < last; ++j) {
-    values[j] += legendre_series(smoothed, places.n, (t[j] - middle) / half);
+  for (index_t j = first; j < last; j += lanes) {
+    const index_t size = least(lanes, last - j);
+    lane s, part;
+    for (index_t l = 0; l < lanes; ++l) s[l] = (t[j + least(l, size - 1)] - middle) / half;
+    legendre_series(smoothed, places.n, s, part);
+    for (index_t l = 0; l < size; ++l) values[j + l] += part[l];
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../exp_constants.h"
+#include "exponentials.h"
 #include "panels.h"
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
@@ -12,35 +13,6 @@ namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 struct node_values {
   double at[panel_nodes];
 };
-
-// Replaces numbers by their exponentials: 0 below -709.09, and about 1e308 beyond 709. The last bits of `shifted` hold
-// the exponent of the result, and those of 0 for numbers that are clamped below. The polynomial is summed in pairs, and
-// each loop is short: a processor would wait for each link of a long chain, because it looks ahead some hundred
-// instructions.
-inline void exponentials(node_values& x) {
-  using c = exp_constants<double>;
-  constexpr index_t m = panel_nodes;
-  constexpr const double* q = c::q;  // from the highest order down
-  constexpr double highest = 709.0;  // the power of 2 is finite
-  double rest[m], scale[m];
-  for (index_t k = 0; k < m; ++k) {
-    const double y = x.at[k] < c::lowest ? c::lowest : x.at[k] > highest ? highest : x.at[k];
-    const double shifted = y * c::log2_e + c::magic;
-    const double n = shifted - c::magic;
-    rest[k] = (y - n * c::ln2_high) - n * c::ln2_low;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits <<= 52;
-    memcpy(&scale[k], &bits, sizeof bits);
-  }
-  for (index_t k = 0; k < m; ++k) {
-    const double r = rest[k], r2 = r * r, r4 = r2 * r2;
-    const double low = (q[9] + q[8] * r) + r2 * (q[7] + q[6] * r);
-    const double high = (q[5] + q[4] * r) + r2 * (q[3] + q[2] * r);
-    const double sum = low + r4 * (high + r4 * (q[1] + q[0] * r));
-    x.at[k] = ((sum * r2 + r) + 1.0) * scale[k];
-  }
-}
 
 // Replaces numbers by their logarithms. With x = 2^n (1 + f) and s = f / (2 + f), log(1 + f) is 2 atanh(s), by the
 // polynomial of FreeBSD's e_log.c; the error is below a unit in the last place. `smallest` and `largest` bound the
@@ -143,7 +115,7 @@ inline void add_density(int family, const double* c, double weight, const node_v
       const double unit = 1.0 / c1;
       for (index_t k = 0; k < m; ++k) other.at[k] = -fabs(y.at[k] - c0) * unit;
       value = other;
-      exponentials(other);
+      exponentials(other.at);
       for (index_t k = 0; k < m; ++k) value.at[k] += height;
       break;
     }
@@ -205,12 +177,12 @@ inline void add_density(int family, const double* c, double weight, const node_v
       for (index_t k = 0; k < m; ++k) value.at[k] = least(y.at[k] * unit, most_ratio);
       logarithms(value, value.at[0], value.at[m - 1]);
       for (index_t k = 0; k < m; ++k) other.at[k] = c0 * value.at[k];
-      exponentials(other);
+      exponentials(other.at);
       for (index_t k = 0; k < m; ++k) value.at[k] = (c0 - 1.0) * value.at[k] - other.at[k] + height;
       break;
     }
   }
-  exponentials(value);
+  exponentials(value.at);
   if (family == family_logistic) {
     for (index_t k = 0; k < m; ++k) value.at[k] /= (1.0 + other.at[k]) * (1.0 + other.at[k]);
   }
