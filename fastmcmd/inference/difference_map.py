@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Json
 from fastmcmd._base.tables import ColumnTable, aligned
+from fastmcmd.backends.tall_skinny import inner, times
 from fastmcmd.frames import RowLabels, to_frame
 from fastmcmd.inference.comparison import ROUNDING
 from fastmcmd.inference.inputs import InputMap
@@ -203,7 +204,7 @@ def difference_map(
     def sums(values: Array) -> Array:
         """Return ``G'W s d`` (simulations, p) for values (n,) under all signs."""
         terms = g * (weights * values)[:, None]
-        return np.asarray(signs @ _by_group(terms, groups))
+        return times(signs, _by_group(terms, groups))
 
     p, p_mean = _test(basis, g, d, weights, sums, signs, groups, lam)
     shrink = basis.shrinkage(lam)
@@ -215,18 +216,16 @@ def difference_map(
         leverage = np.clip(diagonal / (g @ support), 0.0, MOST_LEVERAGE)
         residual = np.nan_to_num((d - fitted) / (1 - leverage))
         difference = at @ (shrink * (g.T @ (weights * d))) / total
-        rows = total**2 / quadratic(
-            at, shrink[:, None] * ((g * (weights**2)[:, None]).T @ g) * shrink
-        )
+        rows = total**2 / quadratic(at, shrink[:, None] * inner(g, g, scale=weights**2) * shrink)
         supported = (total > SUPPORTED) & (rows >= _FEWEST)
     scores = _by_group(g * (weights * residual)[:, None], groups)
-    error = np.sqrt(quadratic(at, shrink[:, None] * (scores.T @ scores) * shrink)) / np.abs(total)
+    error = np.sqrt(quadratic(at, shrink[:, None] * inner(scores, scores) * shrink)) / np.abs(total)
     where = np.flatnonzero(supported & (error > 0))
     reach = 0.0
     if len(where):
         where = where[np.unique(np.linspace(0, len(where) - 1, _POINTS).astype(np.intp))]
         smoother = _Smooth(g, weights, shrink, g @ support, leverage)
-        coefficients = (g * shrink) @ at[where].T * weights[:, None] / total[where]
+        coefficients = times(g * shrink, at[where].T) * weights[:, None] / total[where]
         count = min(simulations, int(_MOST_VALUES // (len(d) * len(where))) + 99)
         ratios = [
             smoother.largest_ratio(signs[some][:, groups] * residual, coefficients, groups)
@@ -262,14 +261,15 @@ class _Smooth:
     def largest_ratio(self, values: Array, a: Array, groups: NDArray[np.intp]) -> Array:
         """Return the largest ``|sum a_i v_i| / error`` (b,) over q inputs; values (b, n), a (n, q)."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            smooth = ((values * self.weights) @ self.g * self.shrink) @ self.g.T / self.total
+            coefficients = times(values * self.weights, self.g) * self.shrink
+            smooth = times(coefficients, self.g.T) / self.total
             residuals = np.nan_to_num((values - smooth) / (1 - self.leverage))
             if values.shape[1] == int(groups.max()) + 1:
-                squares = (residuals * residuals) @ (a * a)
+                squares = times(residuals * residuals, a * a)
             else:
                 parts = [_by_group((residuals * one).T, groups) for one in a.T]
                 squares = np.stack([np.einsum("cb,cb->b", one, one) for one in parts], axis=1)
-            ratios = np.abs(values @ a) / np.sqrt(squares)
+            ratios = np.abs(times(values, a)) / np.sqrt(squares)
         return np.asarray(np.nan_to_num(ratios, posinf=0.0).max(axis=1))
 
 

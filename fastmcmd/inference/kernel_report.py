@@ -29,7 +29,7 @@ from fastmcmd.inference.outcome_features import (
     landmark_features,
     standard_bumps,
 )
-from fastmcmd.inference.select_kernel import described, leave_one_out
+from fastmcmd.inference.select_kernel import described, left_out
 from fastmcmd.inference.smoother import Basis, Smoother
 from fastmcmd.inference.statistics import project
 from fastmcmd.kernels import RBF, Kernel
@@ -409,11 +409,9 @@ def _atoms(prediction: Predictive, count: int, rng: np.random.Generator) -> Arra
 
 def _regression(basis: Basis, x: Array, y: Array, count: int) -> Array:
     """Return values (n, L, k): a kernel ridge regression of y on x, plus quantiles of its residuals."""
-    f, weight = basis.smoother.transform(x), np.ones(len(y))
-    middle = y.mean(axis=0)
-    errors, _ = leave_one_out(f, y - middle, weight, _LAMS)
+    middle, g = y.mean(axis=0), basis.coordinates(x)
+    errors, _ = left_out(basis.spectrum, g, y - middle, np.ones(len(y)), _LAMS)
     lam = _LAMS[int(errors.mean(axis=1).argmin())]
-    g = basis.coordinates(x)
     shrink = basis.shrinkage(lam)
     fitted = g @ (shrink[:, None] * (g.T @ (y - middle)))
     complement = np.maximum(1 - np.square(g) @ shrink, 1e-6)
@@ -428,7 +426,7 @@ def _explained(basis: Basis, x: Array, features: Array, lam: float) -> float:
     n = len(x)
     if n < 3:
         return float("nan")
-    errors = leave_one_out(basis.smoother.transform(x), features, np.ones(n), [lam])[0]
+    errors = left_out(basis.spectrum, basis.coordinates(x), features, np.ones(n), [lam])[0]
     spread = float(np.square(features - features.mean(axis=0)).sum(axis=1).mean())
     constant = spread * (n / (n - 1)) ** 2
     return 1 - float(errors.mean()) / constant if constant > 0 else 0.0

@@ -31,7 +31,7 @@ _STEPS = (
     4  # linearisations: shifts of one standard deviation and factors of 2 are then exact to 1 %
 )
 _BLOCK = 4096  # rows in memory at once
-_FEW = 512  # inputs whose quadratic forms cost nothing in double precision
+_FEW = 4096  # inputs whose quadratic forms cost nothing in double precision
 _ENOUGH = 20_000  # rows for all linearisations but the last
 _MOST_STORED = 1 << 25  # coordinates that are stored between passes; more are recomputed
 _LONGEST = 0.7  # change of the log factor in one step
@@ -276,7 +276,7 @@ class Influences:
 def quadratic(g: Array, matrix: Array) -> Array:
     """Return ``g(x)' M g(x)`` (q,) for a sum of squares M, not below zero.
 
-    For more than 512 inputs it is computed in single precision, to about 1e-6, which is enough for widths
+    For more than 4,096 inputs it is computed in single precision, to about 1e-6, which is enough for widths
     of bands and noise to be subtracted.
     """
     if len(g) <= _FEW:

@@ -14,6 +14,7 @@ from fastmcmd._base.checks import as_rows, check_count, check_positive, check_sa
 from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator, seed_sequence
 from fastmcmd._base.tables import Notebook, aligned, data_frame
+from fastmcmd.backends.tall_skinny import inner, times
 from fastmcmd.default_kernels import chosen_kernels
 from fastmcmd.estimate.arguments import resolved_kernels
 from fastmcmd.frames import check_row_order
@@ -425,7 +426,7 @@ def _local_excess(fitted: tuple[Basis, Array], e: Array, lam: float) -> Array:
     """Return ``<e_i, sum_{j != i} h_ij e_j>`` (n,) with the smoother H."""
     basis, g = fitted
     weighed = g * basis.shrinkage(lam)
-    smoothed = weighed @ (g.T @ e)
+    smoothed = times(weighed, inner(g, e))
     leverage = np.einsum("ip,ip->i", weighed, g)
     return np.asarray(np.einsum("ir,ir->i", e, smoothed) - leverage * np.einsum("ir,ir->i", e, e))
 

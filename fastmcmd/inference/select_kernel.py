@@ -27,6 +27,7 @@ from fastmcmd._base.checks import (
 from fastmcmd._base.names import numbers_of_labels
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import Notebook, aligned, data_frame
+from fastmcmd.backends.tall_skinny import eigh, inner, times
 from fastmcmd.default_kernels import chosen_kernels, column_scales, median_distance
 from fastmcmd.errors import NumericalError
 from fastmcmd.frames import check_row_order
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["KernelChoice", "KernelScore", "described", "leave_one_out", "select_kernel"]
+__all__ = ["KernelChoice", "KernelScore", "described", "leave_one_out", "left_out", "select_kernel"]
 
 Candidates: TypeAlias = Kernel | Mapping[str, Kernel] | Iterable[Kernel] | None
 
@@ -383,16 +384,31 @@ def leave_one_out(
     lams : sequence of float (L,)
         Regularisers.
     """
-    total = float(weight.sum())
-    values, vectors = np.linalg.eigh(f.T @ (weight[:, None] * f))
+    values, vectors = eigh(inner(f, f, scale=weight))
     positive = values > np.finfo(np.float64).eps * max(float(values[-1]), 0.0) * len(values)
-    values, g = values[positive], f @ vectors[:, positive]
-    shrink = 1 / (values + total * np.asarray(lams)[:, None])
-    leverage = weight * (shrink @ np.square(g).T)
-    projected = g.T @ (weight[:, None] * features)
-    errors = np.empty((len(lams), len(f)))
+    return left_out(values[positive], times(f, vectors[:, positive]), features, weight, lams)
+
+
+def left_out(
+    values: Array, g: Array, features: Array, weight: Array, lams: Sequence[float]
+) -> tuple[Array, Array]:
+    """Return the results of `leave_one_out`, given an eigenproblem that is solved.
+
+    Parameters
+    ----------
+    values : ndarray (p,)
+        Positive eigenvalues of ``f' W f``.
+    g : ndarray (n, p)
+        Coordinates ``f U`` with its eigenvectors U.
+    features, weight, lams
+        As there.
+    """
+    shrink = 1 / (values + float(weight.sum()) * np.asarray(lams)[:, None])
+    leverage = weight * times(np.square(g), shrink.T).T
+    projected = inner(g, features, scale=weight)
+    errors = np.empty((len(lams), len(g)))
     for k, share in enumerate(shrink):
-        residual = features - g @ (share[:, None] * projected)
+        residual = times(g, share[:, None] * projected, base=features, sign=-1.0)
         complement = np.maximum(1 - leverage[k], np.finfo(np.float64).eps)
         errors[k] = np.einsum("ij,ij->i", residual, residual) / complement**2
     return errors, np.asarray((values * shrink).sum(axis=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd._base.annotations import RandomState
+from fastmcmd.backends.tall_skinny import times
 from fastmcmd.inference.corrections import (
     CountCorrection,
     LocationScale,
@@ -153,7 +154,7 @@ class ConditionalRescaling(LocalRecalibrator):
         self.base_ = base if use_base else np.zeros(2)
         self._keep_inputs(mapping, smoother)
         vectors = basis.vectors[:, basis.significant]
-        self.coefficients_, self.support_ = vectors @ fit.coefficients, vectors @ fit.support
+        self.coefficients_, self.support_ = times(vectors, fit.coefficients), vectors @ fit.support
 
     def corrections(self, x: Array) -> tuple[Array, Array]:
         """Return the shifts and the log factors of spread (q,) at inputs (q, d).
