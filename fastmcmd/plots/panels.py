@@ -221,7 +221,9 @@ def panels_over_plane(evaluations: Evaluations, planes: Mapping[str, Plane]) -> 
     pictures = []
     for title in dict.fromkeys(title for v in values.values() for title in v):
         parts = {name: v[title] for name, v in values.items() if title in v}
-        limits = colour_limits([(planes[name], part) for name, part in parts.items()])
+        limits = None  # of a single plot: its own
+        if len(parts) > 1:
+            limits = colour_limits([(planes[name], part) for name, part in parts.items()])
         for name, part in parts.items():
             supported = in_plane[name].supported if title == "CCE" else None
             pictures.append(
