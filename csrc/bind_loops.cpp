@@ -140,6 +140,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "add_quadratic_forms", loops.add_quadratic_forms);
   def(m, "smooth_panels", loops.smooth_panels);
   def(m, "project_bumps", loops.project_bumps);
+  def(m, "row_distances", loops.row_distances);
 }
 
 }  // namespace fastmcmd

@@ -6,6 +6,7 @@
 #include "loops/corrections.h"
 #include "loops/counts.h"
 #include "loops/densities.h"
+#include "loops/distances.h"
 #include "loops/double_poisson.h"
 #include "loops/draws.h"
 #include "loops/edges.h"
@@ -45,7 +46,7 @@ const loop_table loops = {
     mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
     correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, interval_scores, gamma_log_densities, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
     step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, roots_of_forms,
-    chebyshev_moments, add_quadratic_forms, smooth_panels, project_bumps,
+    chebyshev_moments, add_quadratic_forms, smooth_panels, project_bumps, row_distances,
 };
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

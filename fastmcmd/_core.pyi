@@ -1000,6 +1000,9 @@ def project_bumps(y: _F64, low: _F64, high: _F64, rate: float, z: _F64, w: _F64,
     ``z`` and ``w`` (3, 40) are the nodes and weights of Gauss-Legendre rules with 16, 24 and 40 nodes.
     """
 
+def row_distances(rows: _F64, columns: _F64, out: _F64) -> None:
+    """Write the Euclidean distances (k, m) of rows (k, d) from other rows, transposed (d, m)."""
+
 def isa() -> str:
     """Name of the instruction set in use."""
 

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, InputsLike
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import as_rows, as_weights, check_lam, check_same_length, quote
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.cpu import core
 from fastmcmd.backends.tall_skinny import cholesky_factor, inner, substituted, times
 from fastmcmd.errors import MemoryLimitError, NumericalError
 from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Polynomial, Scaled
@@ -48,8 +50,7 @@ _NAMES = ("auto", "paper")
 _ROWS = 10_000  # most rows whose spreads are measured
 _ENTRIES = 1 << 21  # most entries of their inputs: a few hundredths of a second
 _COLUMNS = 64  # columns per block when spreads are measured
-_NARROW = 4  # columns up to which NumPy's distances take less time than loading SciPy's
-_AT_A_TIME = 32  # rows whose distances fit the cache
+_AT_A_TIME = 64  # rows whose distances a thread computes: some hundred microseconds
 _WIDE = 64  # columns beyond which distances come from inner products
 _NEAR = 1e-4  # squared distance, relative to the norms, below which rows are subtracted instead
 _PAIRS = 1_000  # rows whose pairwise distances are measured
@@ -409,22 +410,14 @@ def _distances(x: Array) -> Array:
     """Return the distances (m, m) of scaled inputs."""
     if x.shape[1] > _WIDE:
         return _distances_by_products(x)
-    if x.shape[1] <= _NARROW:
-        return _distances_by_columns(x)
-    from scipy.spatial.distance import pdist, squareform  # slow to load: only when used
+    x, columns = np.ascontiguousarray(x), np.ascontiguousarray(x.T)
+    out = np.empty((len(x), len(x)))
 
-    return np.asarray(squareform(pdist(x)))
+    def fill(rows: slice) -> None:
+        core().row_distances(x[rows], columns, out[rows])
 
-
-def _distances_by_columns(x: Array) -> Array:
-    """Return the distances, with the digits of SciPy's ``pdist``."""
-    squares = np.zeros((len(x), len(x)))
-    for start in range(0, len(x), _AT_A_TIME):
-        rows = slice(start, start + _AT_A_TIME)
-        for column in x.T:
-            gaps = column[rows, None] - column
-            squares[rows] += np.square(gaps, out=gaps)
-    return np.sqrt(squares, out=squares)
+    over_rows(fill, len(x), _AT_A_TIME)
+    return out
 
 
 def _distances_by_products(x: Array) -> Array:

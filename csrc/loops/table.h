@@ -124,6 +124,7 @@ struct loop_table {
                         outs values);
   void (*project_bumps)(in y, in low, in high, double rate, ins z, ins w,
                         cube<double> coefficients);
+  void (*row_distances)(ins rows, ins columns, outs distances);
 };
 
 }  // namespace fastmcmd

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
+from fastmcmd.backends.tall_skinny import spread
 from fastmcmd.rows import Rows
 
 __all__ = ["Design", "distinct_rows", "match_rows"]
@@ -92,13 +93,12 @@ class Design:
         """Return the weighted mean (n, r) over equal inputs of row values (N, r)."""
         if self.group is None:
             return values
-        from scipy import sparse  # loaded only when rows repeat
-
         count = len(self.group)
         share = np.ones(count) if self.row_weight is None else self.row_weight
         share = share / self.weight[self.group]
-        mean = sparse.csr_array((share, (self.group, np.arange(count))), shape=(len(self.x), count))
-        return np.asarray(mean @ values)
+        mean = np.zeros((len(self.x), values.shape[1]))
+        spread(np.asarray(values, dtype=np.float64), np.arange(count), self.group, share, mean)
+        return mean
 
     def same_as(self, other: Design) -> bool:
         """Tell whether the two designs have the same inputs and weights, in the same order."""

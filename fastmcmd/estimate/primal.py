@@ -195,7 +195,7 @@ class PrimalFit:
 
     def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
-        return self.difference(grid) @ self.features.transform(y).T
+        return times(self.difference(grid), self.features.transform(y).T)
 
 
 def _padded(columns: int) -> int:

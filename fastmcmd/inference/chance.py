@@ -228,6 +228,7 @@ class Chance:
         n = len(x) if design.group is None else len(design.group)
         rows = {"ones": np.ones(n), **values}
         shares = {name: _squared_shares(design, value) for name, value in rows.items()}
+        stacked = np.stack(list(shares.values()), axis=1)
         sums = {name: np.empty(len(grid)) for name in shares}
         explained = np.empty(len(grid))
         step = max(1, _POINTS // len(x))
@@ -239,8 +240,8 @@ class Chance:
             a = _solved(factor, k)
             explained[some] = np.einsum("gq,gq->q", a, k)
             np.square(a, out=a)
-            for name, share in shares.items():
-                sums[name][some] = share @ a
+            for name, total in zip(shares, inner(stacked, a), strict=True):
+                sums[name][some] = total
         return self._with_support(sums, explained)
 
     def _by_landmarks(self, values: dict[str, Array]) -> dict[str, Array]:
