@@ -84,8 +84,10 @@ def draw(data: dict[str, Array], models: list[EvaluatedModel], target: Path) -> 
     from fastmcmd.io import write_atomically
     from fastmcmd.plots.style import matplotlib
 
-    figure = matplotlib("figure").Figure(figsize=(15, 4.6), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
+    # Margins that a constrained layout finds, which measures every text first.
+    figure = matplotlib("figure").Figure(figsize=(15, 4.6))
+    margins = {"left": 0.048, "right": 0.997, "bottom": 0.102, "top": 0.896, "wspace": 0.17}
+    left, middle, right = figure.subplots(1, 3, gridspec_kw=margins)
     _draw_over_inputs(left, data, models)
     # The quarter of people with the largest CCE under the Poisson model, and the median of these people.
     worst = np.argsort(models[0].exact.values)[-len(data["y"]) // 4 :]
