@@ -319,7 +319,7 @@ def test_integers_and_single_rows(rng):
     assert fm.cce(x, vectors, vectors[::-1].copy()).mean > 0
 
 
-@pytest.mark.parametrize("d", [1, 2, 4, 5])
+@pytest.mark.parametrize("d", [1, 2, 4, 5, 17, 64])
 def test_distances_of_narrow_rows_have_the_digits_of_scipy(rng, d):
     x = 100 + rng.normal(size=(83, d))
     x[5] = x[7]

@@ -96,7 +96,7 @@ def _fill(figure: Figure) -> None:
 def _label_width(axis: Axis) -> float:
     """Return the width of the labels of a vertical axis in pixels."""
     # Not the labels themselves, whose ticks would be updated once more.
-    labels = axis.get_major_formatter().format_ticks(axis.get_majorticklocs())
+    labels = axis.get_major_formatter().format_ticks(axis.get_majorticklocs().tolist())
     longest = max(map(len, labels), default=0)
     return _PAD + _LETTER * longest + _LINE * bool(axis.get_label_text())
 

@@ -258,7 +258,16 @@ scores, values = np.empty(50), first[:, None] + np.arange(90.0)
 core.step_scores(values, masses, rng.uniform(0, 9, 50), scores)
 quantiles = np.empty((50, 9))
 core.step_quantiles(values, masses, np.arange(1, 10)[None] / 10, 1e-12, np.empty((2, 90)), quantiles)
-for array in (sizes, first, last, masses, scores, quantiles):
+distances = np.empty((50, 20))
+core.row_distances(rng.normal(size=(50, 7)), rng.normal(size=(7, 20)), distances)
+smooth, ends = np.zeros((50, 37)), np.cumsum(rng.uniform(0.1, 9, (50, 6)), axis=1)
+series = rng.normal(size=(50, 5, 12))
+core.smooth_panels(
+    ends[:, :-1].copy(), ends[:, 1:].copy(), series, np.abs(series), np.linspace(-0.9, 0.9, 12),
+    rng.normal(size=(12, 12)), 1.1, np.linspace(-2, 40, 37), rng.uniform(size=(3, 40)),
+    rng.uniform(size=(3, 40)), rng.normal(size=(2, 8)), smooth,
+)
+for array in (sizes, first, last, masses, scores, quantiles, distances, smooth):
     digest.update(array.tobytes())
 print(digest.hexdigest())
 """
