@@ -14,8 +14,8 @@ from fastmcmd.kernels import Kernel, Scaled
 from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_budget, exact_plan
 from fastmcmd.planning.lowrank import plan_of, search
+from fastmcmd.planning.observed_outputs import ObservedOutputs
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.outcomes import ObservedOutputs
 from fastmcmd.planning.rates import DEVICE_ROWS
 from fastmcmd.planning.subsample import Subsample
 from fastmcmd.rows import Rows

@@ -33,11 +33,11 @@ from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
+from fastmcmd.planning.observed_outputs import error_of
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.outcomes import error_of
 from fastmcmd.planning.rates import rate
 from fastmcmd.planning.subsample import Subsample
-from fastmcmd.planning.timing import seconds_of
+from fastmcmd.planning.timing import seconds_a_row, seconds_of
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.costs import EXACT_COST
 from fastmcmd.solvers.landmarks import LandmarkSearch
@@ -129,7 +129,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     look = _Look(rows, backend, kernel, setting, lam)
     landmarks = look.result()
     if landmarks.landmarks:
-        landmarks = replace(landmarks, a_row=look.seconds_a_row(landmarks))
+        landmarks = replace(landmarks, a_row=look.pass_seconds(landmarks))
     # The fit searches more candidates than these rows, and perhaps up to more landmarks. Its time grows
     # with the number of candidates, and with the square of the number of landmarks.
     candidates = candidate_count(rows.n, landmarks.landmarks or look.rank)
@@ -238,7 +238,7 @@ class _Look:
         samples = list(rows.samples(self._lam, draws))
         return StackedRowStream([RowStream(samples, self._outputs, True)])
 
-    def seconds_a_row(self, search: Search) -> tuple[float, float]:
+    def pass_seconds(self, search: Search) -> tuple[float, float]:
         """Return the seconds for each row: of the passes that sum the normal equations, and of values.
 
         On the host they are measured with few landmarks, and operations give those of further ones.
@@ -266,11 +266,8 @@ class _Look:
             sizes = search.bounds_rounding
             return seconds_of(lambda: passes.sums(features, EXACT, sizes=sizes))
 
-        # The difference, because small dense problems of the landmarks take time whatever the rows.
         most = min(len(rows), _TIMED)
-        few = most // 4
-        longest = seconds(most)
-        sums = max(longest - seconds(few), longest / 4) / (most - few) if few else longest / most
+        sums = seconds_a_row(seconds, most)  # small dense problems take time whatever the rows
         at, some = rng.standard_normal((landmarks, problem.stream.columns)), rows.x[:most]
         values = seconds_of(lambda: features.combine(some, at, EXACT)) / most
         if search.kind == "sampled":  # of each row with the rows whose residuals are measured

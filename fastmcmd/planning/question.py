@@ -26,8 +26,8 @@ from fastmcmd.kernels import RBF, Kernel, Scaled, split_scales
 from fastmcmd.options import Options, where_data_are
 from fastmcmd.planning.answer import FEATURES, ROWS, answer, subsample_of
 from fastmcmd.planning.choice import settled
+from fastmcmd.planning.observed_outputs import MOST_FEATURES, ObservedOutputs
 from fastmcmd.planning.outcome import Plan
-from fastmcmd.planning.outcomes import MOST_FEATURES, ObservedOutputs
 from fastmcmd.planning.subsample import Subsample
 from fastmcmd.predictive import Categorical, as_predictive
 from fastmcmd.predictive.base import PredictionLike

@@ -25,7 +25,7 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import FEWEST_PRODUCTS
 from fastmcmd.kernels import RBF, Kernel, Scaled
-from fastmcmd.planning.outcomes import MOST_FEATURES, ObservedOutputs
+from fastmcmd.planning.observed_outputs import MOST_FEATURES, ObservedOutputs
 from fastmcmd.rows import Rows
 from fastmcmd.solvers import LinearProblem, ProblemSize
 

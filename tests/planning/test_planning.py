@@ -12,7 +12,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.gram import GramOperator
 from fastmcmd.options import Options
 from fastmcmd.planning.exact import exact_plan
-from fastmcmd.planning.outcomes import ObservedOutputs
+from fastmcmd.planning.observed_outputs import ObservedOutputs
 from fastmcmd.planning.subsample import (
     Subsample,
     SubsampleOperator,

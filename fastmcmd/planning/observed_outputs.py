@@ -24,7 +24,7 @@ from fastmcmd.embedding.pivots import uncovered
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
-from fastmcmd.planning.timing import seconds_of
+from fastmcmd.planning.timing import seconds_a_row, seconds_of
 from fastmcmd.predictive import Draws, Predictive
 
 __all__ = ["MOST_FEATURES", "ObservedOutputs", "error_of"]
@@ -151,15 +151,17 @@ class ObservedOutputs:
         n, prediction = len(self.y), self.prediction
         assert prediction is not None
         most = min(n, _CHOSEN_FROM)
-        took = list[float]()
-        for count in (-(-most // 4), most):
+        results, took = list[tuple[Array, Array]](), list[float]()
+
+        def seconds(count: int) -> float:
             part = prediction.take(np.linspace(0, n - 1, count).astype(np.intp))
             start = time.perf_counter()
-            values, importance = candidates(part)
+            results.append(candidates(part))
             took.append(time.perf_counter() - start)
-        further = max(0, min(n, _MOST_CHOSEN_FROM) - most)
-        a_row = max(took[1] - took[0], took[1] / 4) / (most - most // 4)
-        return values, importance, took[1] + further * a_row
+            return took[-1]
+
+        a_row = seconds_a_row(seconds, most)
+        return *results[-1], took[-1] + (min(n, _MOST_CHOSEN_FROM) - most) * a_row
 
     def seconds_of_draws(self, without: int = 0) -> float:
         """Return the seconds of the mean features of a row's draws, ``without`` so many of them."""
@@ -233,17 +235,9 @@ class ObservedOutputs:
         return np.asarray(self.y[:count], dtype=np.float64)
 
     def _a_row(self, seconds: Callable[[int], float], n: int) -> float:
-        """Return the seconds of a row among ``n``, from those of a few rows and of four times as many.
-
-        Their difference counts, because some work is the same for any number of rows.
-        """
+        """Return the seconds of a row among ``n``, from those of a few rows."""
         most = int(np.clip(n // _SHARE, _LEAST_ROWS, _MOST_ROWS)) if self.integrates else _MOST_ROWS
-        most = min(most, len(self.y))
-        few = most // 4
-        if not few:
-            return seconds(most) / most
-        fewer, longest = seconds(few), seconds(most)
-        return max(longest - fewer, longest / 4) / (most - few)
+        return seconds_a_row(seconds, min(most, len(self.y)))
 
     @property
     def integrates(self) -> bool:
