@@ -24,7 +24,14 @@ from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.base import CertificateKind
 from fastmcmd.solvers.landmarks import LandmarkSearch
 
-__all__ = ["ALL_CANDIDATES", "CANDIDATES", "LOOKED_THROUGH", "LandmarkChoice", "candidate_count"]
+__all__ = [
+    "ALL_CANDIDATES",
+    "CANDIDATES",
+    "FAR",
+    "LOOKED_THROUGH",
+    "LandmarkChoice",
+    "candidates_at",
+]
 
 Index = NDArray[np.intp]
 
@@ -43,7 +50,7 @@ _FAR_ROWS = 4000  # rows that are looked at again before a decision
 # at least so many times the rows that become candidates. Residuals only fall as landmarks are added.
 _STILL_FAR, _STILL_TIMES = 0.25, 4
 _ROUNDED = 48  # landmarks from which rounding is looked at before the decision
-_FAR = 0.5  # share of further landmarks that have the largest residuals
+FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
 class LandmarkChoice:
@@ -155,7 +162,7 @@ class LandmarkChoice:
             candidates = self._with_isolated(candidates, most)
         search = candidates.search
         if self._looked_at:
-            self._extend(search, rank - int((rank - search.rank) * _FAR))
+            self._extend(search, rank - int((rank - search.rank) * FAR))
             search.take_farthest(rank)
         self._extend(search, rank)
         return candidates
@@ -406,3 +413,16 @@ def _steps_to(rank: int) -> list[int]:
     while steps[-1] < rank:
         steps.append(_AGAIN * steps[-1])
     return [*steps[:-1], rank]
+
+
+def candidates_at(rank: int, n: int) -> int:
+    """Return the number of candidates among ``n`` rows in memory at the last of ``rank`` landmarks.
+
+    That is without limits of memory, and with isolated rows.
+    """
+    uniform = n if n <= ALL_CANDIDATES else CANDIDATES
+    if uniform <= 2 * _FIRST_CANDIDATES:
+        return uniform
+    isolated = uniform // _ISOLATED if rank >= LOOKED_THROUGH else 0
+    first = uniform if rank > _FEW_LANDMARKS else _FIRST_CANDIDATES
+    return min(n, first + isolated)

@@ -12,8 +12,8 @@ from fastmcmd._base.progress import Progress
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.base import Backend
 from fastmcmd.estimate.budget import low_rank_peak
-from fastmcmd.estimate.candidate_problem import CandidateProblem
-from fastmcmd.estimate.landmark_choice import CANDIDATES, LOOKED_THROUGH, candidate_count
+from fastmcmd.estimate.candidate_problem import CandidateProblem, ResidualRows
+from fastmcmd.estimate.landmark_choice import CANDIDATES, FAR, LOOKED_THROUGH, candidates_at
 from fastmcmd.estimate.landmark_count import (
     KINDS,
     LEAST_RANK,
@@ -45,14 +45,12 @@ from fastmcmd.solvers.residual_sample import sampled_rows
 
 __all__ = ["Search", "plan_of", "search"]
 
-_SHARE = 12  # at most 1 / 12 of the rows are trial landmarks; more would merely reproduce the rows
-_TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
+_SHARE = 8  # at most 1 / 8 of the rows are trial landmarks; more would merely reproduce the rows
 _TIMED, _TIMED_LANDMARKS = 2048, 128  # rows and landmarks of a pass that is timed
-_STEP = 1.35  # ratio of numbers of landmarks that are tried; a fit makes about as many trials
-# Usual ratio of the landmarks with and without those that rows far from all others need.
-_GROWTH = 1.5
-_MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
 _ROUNDED_ROWS = 1000  # rows of a pass that shows the rounding
+_TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
+_MEASURED = 0.25  # share of the rows that are no candidates: sampled errors are measured there
+_MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,8 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         landmarks = replace(landmarks, a_row=look.pass_seconds(landmarks))
     # The fit searches more candidates than these rows, and perhaps up to more landmarks. Its time grows
     # with the number of candidates, and with the square of the number of landmarks.
-    candidates = candidate_count(rows.n, landmarks.landmarks or look.rank)
-    more = look.searching * candidates / len(rows)
+    searched = candidates_at(landmarks.landmarks, rows.n)
+    more = look.searching * searched / look.candidate_count
     further = max(1.0, landmarks.landmarks / look.rank) ** 2
     seconds = more * further + look.choosing
     if landmarks.landmarks:
@@ -143,7 +141,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         looks = 1 + int(math.log(landmarks.landmarks / LOOKED_THROUGH, 4))
         a_look = rows.n * landmarks.a_row[1] * LOOKED_THROUGH / landmarks.landmarks
         seconds += looks * a_look
-    return replace(landmarks, seconds=seconds, searched=candidates)
+    return replace(landmarks, seconds=seconds, searched=searched)
 
 
 class _Look:
@@ -163,13 +161,19 @@ class _Look:
         self._problem = PartProblem.of(stream, terms, backend, kernel, setting)
         most, count = setting.most, len(rows)
         self._end = most if count == rows.n else min(most, max(LEAST_RANK, count // _SHARE))
+        measured = 0 if count == rows.n else int(_MEASURED * count)
+        candidates = rows.x[measured:]
         self._search = LandmarkSearch(
             # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
-            backend, kernel, rows.x, np.ones(count), max(self._end + 1, setting.rank or 0),
+            backend, kernel, candidates, np.ones(count - measured), max(self._end + 1, setting.rank or 0),
             generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
         )  # fmt: skip
         rhs, _ = stream.rhs(np.arange(count))
-        self._candidates = CandidateProblem(self._problem, self._search, rhs)
+        self._candidates = CandidateProblem(self._problem, self._search, rhs[measured:])
+        if measured:
+            at = ResidualRows(rows.x[:measured], rhs[:measured], np.ones(measured))
+            self._candidates.residual_rows = at
+        self._has_far_rows = False
         self._predicted: dict[tuple[int, CertificateKind], float] = {}
         self.searching = 0.0  # seconds
 
@@ -195,6 +199,11 @@ class _Look:
         """Number of landmarks so far, at least 1."""
         return max(1, self._search.rank)
 
+    @property
+    def candidate_count(self) -> int:
+        """Number of rows that are candidates for landmarks."""
+        return len(self._search.rows)
+
     def result(self) -> Search:
         """Return the result of the search."""
         setting = self._setting
@@ -208,31 +217,38 @@ class _Look:
             return Search(0 if setting.give_up else setting.most, kind, reason=reason)
         reason = f"{landmark_count:,} landmarks seem enough ({kind} bound)"
         if setting.give_up:
-            kind, rounded, far = self._with_rounding(kind)
+            kind, rounded = self._with_rounding(kind)
             reason = f"{landmark_count:,} landmarks seem enough ({kind} bound)"
             if rounded:
                 reason = f"rounding at {landmark_count:,} landmarks would leave more than tol"
                 return Search(0, reason=reason)
-            if far > 1.0 and self._rows.n > _MANY:
-                landmark_count = min(setting.most, math.ceil(_GROWTH * landmark_count))
-                reason = f"{reason}, {landmark_count:,} with rows far from all others"
         return Search(landmark_count, kind, reason=reason, bounds_rounding=bounds)
 
-    def _with_rounding(self, kind: CertificateKind) -> tuple[CertificateKind, bool, float]:
-        """Return the certificate that a pass would end with, and the error far from all rows.
+    def _with_rounding(self, kind: CertificateKind) -> tuple[CertificateKind, bool]:
+        """Return the certificate that a pass would end with, and whether rounding leaves more than the goal.
 
-        Between them: whether rounding would leave more than the goal. Where the bound on it does, residuals
-        are measured if the options allow that.
+        Where the bound on errors does, residuals are measured if the options allow that.
         """
-        count = min(len(self._rows), _ROUNDED_ROWS)
-        while True:
-            error, far = self._errors(kind)
-            # Residuals of fewer rows scatter more.
-            spread = math.sqrt(self._rows.n / count) if kind == "sampled" else 1.0
-            rounded = error > max(1.0, _TIMES * self._error(kind) * spread)
-            if not rounded or kind not in KINDS[self._setting.certificate][:-1]:
-                return kind, rounded, far
-            kind = "sampled"
+        error = float(self._candidates.rounding_errors()[0])
+        if kind == "rigorous" and self._error(kind) <= 1.0:
+            error += self._error(kind)
+        if error <= 1.0:
+            return kind, False
+        if "sampled" not in KINDS[self._setting.certificate]:
+            return kind, True
+        error = self._error_of_pass()
+        # Residuals of fewer rows scatter more.
+        spread = math.sqrt(self._rows.n / min(len(self._rows), _ROUNDED_ROWS))
+        return "sampled", error > max(1.0, _TIMES * self._error("sampled") * spread)
+
+    def _error_of_pass(self) -> float:
+        """Return the sampled error of a pass over some rows, relative to the goal."""
+        rows, features = self._rows.some(_ROUNDED_ROWS), self._search.kernel_features()
+        setting = replace(self._setting, certificate="sampled")
+        problem = replace(self._problem, stream=self._stream_of(rows), setting=setting)
+        passes = Passes(problem, Progress(False, setting.goal), None)
+        certification = Certification(problem, {0: "sampled"}, passes)
+        return float(certification.of_pass(features, last=True)[2].errors[0])
 
     def _stream_of(self, rows: Subsample, draws: int | None = None) -> StackedRowStream:
         samples = list(rows.samples(self._lam, draws))
@@ -298,30 +314,56 @@ class _Look:
             self.searching += time.perf_counter() - start
         return self._predicted[place]
 
+    def _trace_error(self) -> float:
+        """Return the error of the trace certificate; as in the fit, a rough one far above the goal."""
+        start = time.perf_counter()
+        rough = self._candidates.rough_errors()
+        self.searching += time.perf_counter() - start
+        return self._error("rigorous") if rough is None else float(rough[0])
+
     def _extend(self, rank: int) -> None:
         start, search = time.perf_counter(), self._search
         if self._setting.landmarks == "uniform":  # the rows are in random order
-            while search.rank < rank and search.trial_count < len(self._rows):
-                stop = min(search.trial_count + rank - search.rank, len(self._rows))
+            while search.rank < rank and search.trial_count < len(search.rows):
+                stop = min(search.trial_count + rank - search.rank, len(search.rows))
                 search.take(np.arange(search.trial_count, stop), independent=True)
         else:
+            if self._has_far_rows:
+                search.grow(rank - int((rank - search.rank) * FAR))
+                search.take_farthest(rank)
             search.grow(rank)
+            if search.rank >= LOOKED_THROUGH and not self._has_far_rows:
+                self._join_far_rows()
         self.searching += time.perf_counter() - start
+
+    def _join_far_rows(self) -> None:
+        """Let rows far from all others be candidates, too: each of them needs a landmark of its own."""
+        self._has_far_rows = True
+        far, count = self._rows.farthest(), len(self._search.rows)
+        if count == self._rows.n or not len(far):
+            return
+        # A random row represents many rows, a far one only itself.
+        weight = np.append(np.ones(count), np.full(len(far), count / self._rows.n))
+        self._search = self._search.extended(far, weight, self._search.most)
+        # Their outputs are those of any rows.
+        rhs = np.concatenate([self._candidates.rhs, self._candidates.rhs[: len(far)]])
+        at = self._candidates.residual_rows
+        self._candidates = self._candidates.joined(self._search, rhs, np.arange(len(rhs)) >= count)
+        self._candidates.residual_rows = at
 
     def _climb(self) -> tuple[int | None, CertificateKind]:
         """Return how many landmarks the goal needs, and by which certificate; None if no number is enough.
 
         If the rows are too few for the last landmarks, the error is extrapolated at its rate of decay.
         """
-        search, end, setting = self._search, self._end, self._setting
+        end, setting = self._end, self._setting
         cost = PassCost.of_problem(self._problem)
         count = LandmarkCount(setting.certificate, setting.most, cost)
-        for rank in ranks_to_try(search.rank, end, [count]):
-            if rank < min(_STEP * search.rank, setting.most):
-                continue
+        for rank in ranks_to_try(self._search.rank, end, [count]):
             self._extend(rank)
+            search = self._search
             last = search.exhausted or rank == setting.most
-            trace = self._error("rigorous")
+            trace = self._trace_error()
             for kind in KINDS["auto"]:
                 if count.asks(kind, search.rank, last=last):
                     error = trace if kind == "rigorous" else self._error(kind)
@@ -333,28 +375,6 @@ class _Look:
                 return None, "rigorous"
         best = None if count.decided else count.cheapest()
         return (None, "rigorous") if best is None else (math.ceil(min(best[0], 1e9)), best[1])
-
-    def _errors(self, kind: CertificateKind) -> tuple[float, float]:
-        """Return the error of a pass over these rows, relative to the goal, at them and far from them."""
-        rows, features = self._rows.some(_ROUNDED_ROWS), self._search.kernel_features()
-        setting = replace(self._setting, certificate=kind)
-        problem = replace(self._problem, stream=self._stream_of(rows), setting=setting)
-        passes = Passes(problem, Progress(False, setting.goal), None)
-        row_pass, _, certified = Certification(problem, {0: kind}, passes).of_pass(
-            features, last=True
-        )
-        (solution,), sizes = certified.solutions, row_pass.sizes
-        if solution.rows is not None:  # rows far from all others have bounds of their own
-            return float(certified.errors[0]), float(certified.errors[0])
-        terms = [(row_pass.residual_diagonal, np.zeros(len(rows)) if sizes is None else sizes)]
-        far = rows.farthest()
-        if len(far):
-            at_far, _, residual_diagonal = features.of_rows(far, EXACT, keep=False, sizes=True)
-            assert at_far.sizes is not None
-            terms.append((residual_diagonal, at_far.sizes))
-        scale, goal = np.full(1, setting.scale), setting.goal
-        errors = [float(solution.error(scale, *pair).max()) / goal for pair in terms]
-        return errors[0], errors[-1]
 
 
 def plan_of(
