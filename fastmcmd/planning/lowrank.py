@@ -49,7 +49,9 @@ _SHARE = 8  # at most 1 / 8 of the rows are trial landmarks; more would merely r
 _TIMED, _TIMED_LANDMARKS = 2048, 128  # rows and landmarks of a pass that is timed
 _ROUNDED_ROWS = 1000  # rows of a pass that shows the rounding
 _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
-_MEASURED = 0.25  # share of the rows that are no candidates: sampled errors are measured there
+_RESIDUAL_SHARE = (
+    0.25  # share of the rows that are no candidates: sampled errors are measured there
+)
 _MANY = 3 * CANDIDATES // 2  # rows beyond which many rows are no candidates
 
 
@@ -161,17 +163,19 @@ class _Look:
         self._problem = PartProblem.of(stream, terms, backend, kernel, setting)
         most, count = setting.most, len(rows)
         self._end = most if count == rows.n else min(most, max(LEAST_RANK, count // _SHARE))
-        measured = 0 if count == rows.n else int(_MEASURED * count)
-        candidates = rows.x[measured:]
+        residual_count = 0 if count == rows.n else int(_RESIDUAL_SHARE * count)
+        candidates = rows.x[residual_count:]
         self._search = LandmarkSearch(
             # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
-            backend, kernel, candidates, np.ones(count - measured), max(self._end + 1, setting.rank or 0),
+            backend, kernel, candidates, np.ones(count - residual_count), max(self._end + 1, setting.rank or 0),
             generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
         )  # fmt: skip
         rhs, _ = stream.rhs(np.arange(count))
-        self._candidates = CandidateProblem(self._problem, self._search, rhs[measured:])
-        if measured:
-            at = ResidualRows(rows.x[:measured], rhs[:measured], np.ones(measured))
+        self._candidates = CandidateProblem(self._problem, self._search, rhs[residual_count:])
+        if residual_count:
+            at = ResidualRows(
+                rows.x[:residual_count], rhs[:residual_count], np.ones(residual_count)
+            )
             self._candidates.residual_rows = at
         self._has_far_rows = False
         self._predicted: dict[tuple[int, CertificateKind], float] = {}
@@ -225,7 +229,7 @@ class _Look:
         return Search(landmark_count, kind, reason=reason, bounds_rounding=bounds)
 
     def _with_rounding(self, kind: CertificateKind) -> tuple[CertificateKind, bool]:
-        """Return the certificate that a pass would end with, and whether rounding leaves more than the goal.
+        """Return the certificate that a pass would end with, and whether rounding alone exceeds the goal.
 
         Where the bound on errors does, residuals are measured if the options allow that.
         """

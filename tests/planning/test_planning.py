@@ -324,6 +324,24 @@ def test_rows_far_from_all_others_need_landmarks_of_their_own(n, kind):
     assert alike(plan.landmarks, info.landmarks)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
+@pytest.mark.parametrize(
+    ("kind", "d", "lam"), [("normal", 2, 1e-4), ("normal", 3, 0.1), ("t", 2, 0.1)]
+)
+def test_landmarks_of_a_plan_are_those_of_the_call(kind, d, lam):
+    """Isolated rows become candidates in both, and both try the same numbers."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_t(5, (40_000, d)) if kind == "t" else rng.standard_normal((40_000, d))
+    y, _ = outputs_of(x)
+    draws = y + 0.3 * rng.normal(size=len(y))
+    options = {"x_kernel": fm.RBF(1 / (2 * d)), "y_kernel": fm.RBF(0.5), "lam": lam, "tol": 1e-5}
+    plan = fm.plan(x, y=y, prediction=draws, **options)
+    info = fm.cce(x, y, draws, **options).info
+    assert plan.solver == info.solver == "lowrank"
+    assert plan.landmarks == pytest.approx(info.landmarks, rel=0.3)
+
+
 def test_observed_outputs_are_the_right_hand_sides():
     """With y a plan solves for features of y, not for made-up ones."""
     x = inputs_of("uniform", 3000, 2)
