@@ -159,7 +159,14 @@ class GramOperator:
     def random_rows(
         self, count: int, rng: np.random.Generator
     ) -> tuple[HostArray, NDArray[np.intp]]:
-        """Return at most ``count`` rows drawn at random, and their indices in the diagonal."""
+        """Return at most ``count`` rows drawn at random, and their indices in the diagonal.
+
+        They may be further rows of the same kind, if the operator represents more rows (a plan).
+        """
+        return self.own_rows(count, rng)
+
+    def own_rows(self, count: int, rng: np.random.Generator) -> tuple[HostArray, NDArray[np.intp]]:
+        """Return at most ``count`` of its own rows drawn at random, and their indices."""
         n = len(self)
         index = np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
         return self.x[index], index

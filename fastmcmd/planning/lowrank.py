@@ -167,8 +167,9 @@ class _Look:
         candidates = rows.x[residual_count:]
         self._search = LandmarkSearch(
             # A limit above the trial ranks: a search that reaches its limit counts as exhausted.
-            backend, kernel, candidates, np.ones(count - residual_count), max(self._end + 1, setting.rank or 0),
-            generator(rows.n, Purpose.LANDMARKS), offset_of(kernel, backend, rows.x),
+            backend, kernel, candidates, np.ones(len(candidates)),
+            max(self._end + 1, setting.rank or 0), generator(rows.n, Purpose.LANDMARKS),
+            offset_of(kernel, backend, rows.x),
         )  # fmt: skip
         rhs, _ = stream.rhs(np.arange(count))
         self._candidates = CandidateProblem(self._problem, self._search, rhs[residual_count:])

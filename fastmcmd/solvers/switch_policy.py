@@ -211,7 +211,7 @@ class SwitchPolicy:
         regulariser, whose spectrum is much the same.
         """
         operator = self._operator
-        rows, index = operator.random_rows(count, generator(operator.size, Purpose.PROBE))
+        rows, index = operator.own_rows(count, generator(operator.size, Purpose.PROBE))
         small = GramOperator(
             operator.backend, operator.kernel, rows, operator.dtype, operator.budget
         )

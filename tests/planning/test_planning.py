@@ -296,6 +296,21 @@ def test_work_is_counted_for_all_rows():
     assert stands.work == pytest.approx(3 * one + 2 * 2 * one * 20 / 2000)
 
 
+def test_parts_of_some_rows_have_their_right_hand_sides():
+    """Candidates for landmarks may be any rows; a part of the problem consists of its own."""
+    x = inputs_of("normal", 2000, 5)
+    backend, rng = get_backend("auto", fm.RBF(0.1)), np.random.default_rng(0)
+    some = Subsample(2000, x[:200])
+    stands = SubsampleOperator(
+        some, Subsample(2000, x[:1000]), backend, fm.RBF(0.1), np.float32, 10**9
+    )
+    rows, index = stands.own_rows(50, rng)
+    np.testing.assert_array_equal(rows, x[index])
+    assert len(np.unique(index)) == 50
+    assert index.max() < 200
+    assert len(stands.random_rows(400, rng)[0]) == 400
+
+
 def test_a_small_problem_is_its_own_plan():
     """If the subsample holds all rows, its products are those of the problem."""
     x = inputs_of("uniform", 900, 3)
@@ -504,6 +519,6 @@ def test_tiles_that_fit_in_part_are_foreseen():
     x = inputs_of("normal", 6000, 100)
     y, _ = outputs_of(x)
     draws = y + 0.3 * np.random.default_rng(2).normal(size=len(y))
-    for limit in ("52MB", "60MB"):
+    for limit in ("52MB", "55MB", "60MB"):
         plan = fm.plan(x, y=y, prediction=draws, memory_limit=limit)
         assert plan.cache == fm.cce(x, y, draws, memory_limit=limit).info.cache
