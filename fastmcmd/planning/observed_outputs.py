@@ -150,18 +150,10 @@ class ObservedOutputs:
         """Return candidates for pivots, their importance, and the seconds of the choice from all rows."""
         n, prediction = len(self.y), self.prediction
         assert prediction is not None
-        most = min(n, _CHOSEN_FROM)
-        results, took = list[tuple[Array, Array]](), list[float]()
-
-        def seconds(count: int) -> float:
-            part = prediction.take(np.linspace(0, n - 1, count).astype(np.intp))
-            start = time.perf_counter()
-            results.append(candidates(part))
-            took.append(time.perf_counter() - start)
-            return took[-1]
-
-        a_row = seconds_a_row(seconds, most)
-        return *results[-1], took[-1] + (min(n, _MOST_CHOSEN_FROM) - most) * a_row
+        some = np.linspace(0, n - 1, min(n, _CHOSEN_FROM)).astype(np.intp)
+        part, results = prediction.take(some), list[tuple[Array, Array]]()
+        took = seconds_of(lambda: results.append(candidates(part)))
+        return *results[-1], took * min(n, _MOST_CHOSEN_FROM) / len(some)
 
     def seconds_of_draws(self, without: int = 0) -> float:
         """Return the seconds of the mean features of a row's draws, ``without`` so many of them."""
@@ -185,16 +177,12 @@ class ObservedOutputs:
         features, prediction, points = self.features, self.prediction, self._some(_POINTS)
         assert features is not None
         assert prediction is not None
-        results = list[Expected]()
+        results, runs = list[Expected](), 1 if self.integrates else 2  # integrals take long
 
         def seconds(count: int) -> float:
             part, share = prediction.take(np.arange(count)), min(1.0, count / at_once)
-            expectation, start = (
-                Expectation(features, part, points, goal, share),
-                time.perf_counter(),
-            )
-            results.append(expectation.of(part))
-            return time.perf_counter() - start
+            expectation = Expectation(features, part, points, goal, share)
+            return seconds_of(lambda: results.append(expectation.of(part)), runs)
 
         a_row = self._a_row(seconds, n)
         expected = results[-1]
