@@ -398,15 +398,6 @@ class LandmarkChoice:
         return np.unique(np.minimum(draws, len(chance) - 1))
 
 
-def candidate_count(n: int, landmarks: int) -> int:
-    """Return about how many candidates the search for so many landmarks of ``n`` rows has in the end."""
-    most = n if n <= ALL_CANDIDATES else CANDIDATES
-    first = _FIRST_CANDIDATES if most > 2 * _FIRST_CANDIDATES else most
-    looks = [step for step in _steps_to(max(landmarks, 1))[:-1] if step < landmarks]
-    uniform = first if not looks or looks[-1] < _FEW_LANDMARKS else most
-    return min(n, uniform + len(looks) * (most // _ISOLATED))
-
-
 def _steps_to(rank: int) -> list[int]:
     """Return the numbers of landmarks at which rows are looked through, and ``rank`` itself at the end."""
     steps = [LOOKED_THROUGH]
