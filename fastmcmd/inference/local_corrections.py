@@ -27,9 +27,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_STEPS = (
-    4  # linearisations: shifts of one standard deviation and factors of 2 are then exact to 1 %
-)
+_STEPS = 4  # linearisations: shifts of one standard deviation and factors of 2 are exact to 1 %
 _BLOCK = 4096  # rows in memory at once
 _FEW = 4096  # inputs whose quadratic forms cost nothing in double precision
 _ENOUGH = 20_000  # rows for all linearisations but the last

@@ -45,9 +45,7 @@ _SHARE = 8  # at most 1 / 8 of the rows are trial landmarks; more would merely r
 _TIMED, _TIMED_LANDMARKS = 2048, 128  # rows and landmarks of a pass that is timed
 _ROUNDED_ROWS = 1000  # rows of a pass that shows the rounding
 _TIMES = 1.3  # tolerated ratio between errors at candidate rows and at other rows
-_RESIDUAL_SHARE = (
-    0.25  # share of the rows that are no candidates: sampled errors are measured there
-)
+_RESIDUAL_SHARE = 0.25  # share of the rows that are no candidates: errors are sampled there
 
 
 @dataclass(frozen=True)

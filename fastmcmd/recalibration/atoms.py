@@ -22,7 +22,8 @@ __all__ = ["RecalibratedAtoms", "recalibrated"]
 
 _BLOCK = 1 << 20  # node values per block
 _MOST_ROWS = 1 << 10  # rows of a block that is searched as one array: levels keep 13 digits
-# By rounding, R^-1(R(F(k))) may be slightly above F(k), and the quantile would be k + 1.
+# By rounding, R^-1(R(F(k))) may be slightly above F(k), and the quantile would be k + 1. The rounding of
+# R(F(k)) grows where R is almost flat: it is subtracted before the inverse, that of the inverse after it.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
@@ -60,9 +61,10 @@ class RecalibratedAtoms(RecalibratedCDF):
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
-        levels = self.mapping.inverse(check_levels(level))
-        if self.inner.discrete:
-            levels = np.where((levels > _ROUNDING) & (levels < 1), levels - _ROUNDING, levels)
+        levels = check_levels(level)
+        if not self.inner.discrete:
+            return self.inner.quantile(self.mapping.inverse(levels))
+        levels = _slightly_below(self.mapping.inverse(_slightly_below(levels)))
         return self.inner.quantile(levels)
 
     def _masses(self, weights: Array) -> Array:
@@ -147,3 +149,8 @@ class RecalibratedAtoms(RecalibratedCDF):
         step = max(1, _BLOCK // max(1, self.node_count))
         for rows in row_blocks(len(self), step if most is None else min(step, most)):
             yield rows, *self.take(np.arange(rows.start, rows.stop)).nodes()
+
+
+def _slightly_below(levels: Array) -> Array:
+    """Return levels inside (0, 1) less the rounding."""
+    return np.where((levels > _ROUNDING) & (levels < 1), levels - _ROUNDING, levels)
