@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends.tall_skinny import substituted
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR
 from fastmcmd.embedding.candidates import candidates, chunks, has_nodes
+from fastmcmd.embedding.interpolation import InterpolatedMeans
 from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_nodes
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import UNIT
@@ -24,6 +26,7 @@ _PROBES = 64  # draws of each row of vector predictions without nodes
 _PMF_ERROR = 1e-11  # relative error of SciPy's probabilities: sums of log-gamma values
 _GOAL = 1e-9  # target error of an embedding by quadrature, relative to the largest feature
 _COVERED = 0.01  # importance, relative to the largest, of outputs that features certainly cover
+_MOST_VALUES = 8_000_000  # features in memory between which others are interpolated
 _LOOKED_AT = 20000  # outputs at which interpolation coefficients are measured
 
 
@@ -94,7 +97,7 @@ class Expectation:
         goal: float | None = None,
         share: float = 1.0,
     ) -> None:
-        self._features, self._share = features, share
+        self._features, self._prediction, self._share = features, prediction, share
         self.noise, self.rigorous = 0.0, True
         first = prediction.take(np.zeros(1, dtype=np.intp))
         self._exact = prediction.discrete or isinstance(prediction, Draws)
@@ -144,8 +147,10 @@ class Expectation:
                 residual = np.asarray(np.sqrt(np.maximum(norms - square, 0.0) + rounding))
             return Expected(mean, residual, np.zeros(len(mean)), floor)
         if not self._exact:
-            means = mean_features_by_nodes(features, prediction, self._goal, self._share)
-            return Expected(*means, floor)
+            means = self._interpolated
+            if means is None:
+                return Expected(*self._integrals(prediction), floor)
+            return Expected(*means.of(prediction), floor)
         mean = np.empty((len(prediction), features.rank))
         residual = np.empty(len(prediction))
         # Rows with a common support need its features once, so many rows are processed at a time.
@@ -153,6 +158,18 @@ class Expectation:
             self._sum(part, mean[some], residual[some])
         error = np.full(len(mean), _PMF_ERROR * float(np.sqrt(self._largest)))
         return Expected(mean, residual, error, floor)
+
+    @cached_property
+    def _interpolated(self) -> InterpolatedMeans | None:
+        """Means that are interpolated between those of some predictions, if these are many."""
+        features = self._features
+        return InterpolatedMeans.made(
+            self._prediction, features.kernel, self._integrals, self._goal,
+            _MOST_VALUES // max(1, features.rank),
+        )  # fmt: skip
+
+    def _integrals(self, prediction: Predictive) -> tuple[Array, Array, Array]:
+        return mean_features_by_nodes(self._features, prediction, self._goal, self._share)
 
     def _sum(self, part: Predictive, mean: Array, residual: Array) -> None:
         """Fill ``mean`` (m, r) and ``residual`` (m,) for predictions with finitely many outcomes."""

@@ -24,6 +24,7 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.embedding.bumps import project, smooth
 from fastmcmd.embedding.densities import REACH, PanelDensities, has_panels, parts_of
+from fastmcmd.embedding.interpolation import InterpolatedMeans, integrated
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
@@ -220,6 +221,43 @@ def common_line_features(
     kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
 ) -> tuple[LineFeatures, list[Array], list[Array]] | None:
     """Return the results of `line_features` on panels that several models' predictions share."""
+    sites = [integrated(one, kernel, goal) for one in predictions]
+    every = [
+        part
+        for one, some in zip(predictions, sites, strict=True)
+        for part in ([one] if some is None else some)
+    ]
+    chosen = _chosen_features(kernel, outputs, every, goal)
+    if chosen is None:
+        return None
+    features, expected = chosen
+    results, parts = list[tuple[Array, Array]](), iter(expected)
+    for one, some in zip(predictions, sites, strict=True):
+        of_parts = [next(parts) for _ in some or [one]]
+        results.append(of_parts[0] if some is None else _interpolated(features, one, goal))
+    return features, [mean for mean, _ in results], [error for _, error in results]
+
+
+def _interpolated(
+    features: LineFeatures, prediction: Predictive, goal: float
+) -> tuple[Array, Array]:
+    """Return the expected features of many predictions, and estimates of their errors."""
+
+    def integrals(some: Predictive) -> tuple[Array, Array, Array]:
+        mean, error = features.expected(some, goal)
+        return mean, np.zeros(len(error)), error
+
+    means = InterpolatedMeans.made(prediction, features.kernel, integrals, goal)
+    if means is None:
+        return features.expected(prediction, goal)
+    mean, _, error = means.of(prediction)
+    return mean, error
+
+
+def _chosen_features(
+    kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
+) -> tuple[LineFeatures, list[tuple[Array, Array]]] | None:
+    """Return features, with the expected features of predictions and their errors; None if too many."""
     parts = _checked_features(_bumps(kernel))[1]
     rows = [_spaced_rows(len(one)) for one in predictions]
     scales = [_scales(kernel, one, goal) for one in predictions]
@@ -252,7 +290,7 @@ def common_line_features(
             rows[model] = np.union1d(rows[model], short)
         if complete:
             break
-    return features, [mean for mean, _ in expected], [error for _, error in expected]
+    return features, expected
 
 
 def _spaced_rows(n: int) -> NDArray[np.intp]:

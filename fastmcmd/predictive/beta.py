@@ -76,6 +76,7 @@ class Beta(PearsonFamily):
     a: Array
     b: Array
     _names = ("a", "b")
+    _scales = "a", "b"
 
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
         super().__init__(parameters(("a", "b"), shapes=("a", "b"), a=a, b=b))

@@ -76,6 +76,8 @@ class Family(ScipyPredictive):
 
     discrete = False
     _names: tuple[str, ...]
+    # Positive parameters, with whose logarithms distributions vary smoothly.
+    _scales: tuple[str, ...] = ()
     _upper_quantile: Any = None  # a formula like the others; without it, SciPy's ``isf`` is used
 
     def __init__(self, values: dict[str, Array]) -> None:
@@ -86,6 +88,25 @@ class Family(ScipyPredictive):
     @property
     def _values(self) -> tuple[Array, ...]:
         return tuple(getattr(self, name) for name in self._names)
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates (n, k) of the parameters, with which expectations of smooth functions vary smoothly."""
+        named = zip(self._names, self._values, strict=True)
+        return np.stack([np.log(v) if name in self._scales else v for name, v in named], axis=1)
+
+    @property
+    def logarithmic(self) -> tuple[bool, ...]:
+        """Which coordinates are logarithms."""
+        return tuple(name in self._scales for name in self._names)
+
+    def at(self, coordinates: Array) -> Family:
+        """Return the distributions of this family at coordinates (m, k)."""
+        part = type(self).__new__(type(self))
+        columns = zip(self._names, coordinates.T, strict=True)
+        values = {name: np.exp(v) if name in self._scales else v for name, v in columns}
+        Family.__init__(part, values)
+        return part
 
     @cached_property
     def frozen(self) -> Any:

@@ -71,6 +71,7 @@ class Exponential(Family):
 
     rate: Array
     _names = ("rate",)
+    _scales = ("rate",)
 
     def __init__(self, rate: ArrayLike | None = None, *, scale: ArrayLike | None = None) -> None:
         if (rate is None) == (scale is None):
@@ -161,6 +162,7 @@ class Weibull(_Lifetime):
     concentration: Array
     scale: Array
     _names = ("concentration", "scale")
+    _scales = "concentration", "scale"
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
         values = parameters(("shape", "scale"), shape=shape, scale=scale)
@@ -320,6 +322,7 @@ class GeneralizedPareto(_Lifetime):
     scale: Array
     loc: Array
     _names = ("concentration", "scale", "loc")
+    _scales = ("scale",)
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike, loc: ArrayLike = 0.0) -> None:
         values = parameters(("scale",), shape=shape, scale=scale, loc=loc)

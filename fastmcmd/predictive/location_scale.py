@@ -77,6 +77,7 @@ class StudentT(PearsonFamily):
     loc: Array
     scale: Array
     _names = ("df", "loc", "scale")
+    _scales = "df", "scale"
     _positive = False
 
     def __init__(self, df: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> None:
@@ -403,6 +404,7 @@ class Laplace(Family):
     loc: Array
     scale: Array
     _names = ("loc", "scale")
+    _scales = ("scale",)
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))
@@ -526,6 +528,21 @@ class Uniform(Family):
                 row,
             )
         super().__init__(values)
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates (n, 2): the lower ends, and the logarithms of the lengths."""
+        return np.stack([self.low, np.log(self.high - self.low)], axis=1)
+
+    @property
+    def logarithmic(self) -> tuple[bool, ...]:
+        """Which coordinates are logarithms: those of the lengths."""
+        return False, True
+
+    def at(self, coordinates: Array) -> Uniform:
+        """Return the distributions at coordinates (m, 2)."""
+        low, length = coordinates.T
+        return Uniform(low, low + np.exp(length))
 
     @property
     def mean(self) -> Array:

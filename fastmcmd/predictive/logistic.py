@@ -43,6 +43,7 @@ class Logistic(Family):
     loc: Array
     scale: Array
     _names = ("loc", "scale")
+    _scales = ("scale",)
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))

@@ -75,6 +75,7 @@ class LogNormal(Family):
     mu: Array
     sigma: Array
     _names = ("mu", "sigma")
+    _scales = ("sigma",)
 
     def __init__(self, mu: ArrayLike, sigma: ArrayLike) -> None:
         super().__init__(parameters(("sigma",), mu=mu, sigma=sigma))
@@ -246,6 +247,7 @@ class Gamma(PearsonFamily):
     concentration: Array
     rate: Array
     _names = ("concentration", "rate")
+    _scales = "concentration", "rate"
 
     def __init__(
         self, shape: ArrayLike, rate: ArrayLike | None = None, *, scale: ArrayLike | None = None

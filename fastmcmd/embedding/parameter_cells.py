@@ -1,0 +1,282 @@
+"""Cells of the parameters of a family within which expected features are polynomials.
+
+Distributions move by about the width of the smoothed density within a cell, so a few Chebyshev points along
+each parameter determine the expected features of all its rows. Rows that would need more points than there
+are rows count themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import factorial, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array
+from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.distance import variation_length
+from fastmcmd.predictive.family import Family
+
+__all__ = ["Cell", "CellTree"]
+
+Index = NDArray[np.intp]
+
+_MOST_DIMENSIONS = 3  # parameters that differ between rows
+_COUNTS = (4, 6, 8, 10, 12)  # numbers of points along a parameter
+_LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9])  # of quantiles that show how far distributions move
+_QUARTILES = 1, 3  # their places
+_OF_QUARTILES = 1.35  # ratio of their distance to the standard deviation of normal distributions
+_OF_LENGTH = (
+    8.0  # ratio of `variation_length` to the standard deviation of the bump of an RBF kernel
+)
+_OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
+_FEW = 16  # rows that no further cell would serve
+_MOST_ROWS = 1_000_000  # rows from which cells are made
+_WORTH = 1.3  # smallest ratio of the rows of a cell to its points
+
+
+def _points(count: int) -> Array:
+    """Return the Chebyshev points of [-1, 1]."""
+    return np.cos((np.arange(count) + 0.5) * np.pi / count)
+
+
+def _to_series(count: int) -> Array:
+    """Return the matrix from values at Chebyshev points to coefficients of Chebyshev polynomials."""
+    matrix = np.cos(np.outer(np.arange(count), np.arccos(_points(count)))) * 2 / count
+    matrix[0] /= 2
+    return matrix
+
+
+def _count_of(ratio: float, goal: float) -> int:
+    """Return the number of points for a move by ``ratio`` standard deviations, or 0 if none is enough.
+
+    The n-th derivative of a normal density of unit height is at most sqrt(n!).
+    """
+    if ratio == 0.0:
+        return 1
+    errors = {q: 2 * (ratio / 4) ** q / sqrt(factorial(q)) for q in _COUNTS}
+    return next((q for q, error in errors.items() if error <= goal), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A box of parameters.
+
+    Attributes
+    ----------
+    low, high : ndarray (k,)
+        Ends of the coordinates of its rows.
+    counts : tuple of int
+        Numbers of Chebyshev points along each coordinate, or () if its rows count themselves.
+    rows : ndarray (m,)
+        Indices of its rows.
+    """
+
+    low: Array
+    high: Array
+    counts: tuple[int, ...]
+    rows: Index
+
+    def __len__(self) -> int:
+        return int(np.prod(self.counts)) if self.counts else len(self.rows)
+
+    def points(self) -> Array:
+        """Return the coordinates (s, k) of its Chebyshev points."""
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        axes = [m + h * _points(q) for m, h, q in zip(middle, half, self.counts, strict=True)]
+        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+    def holds(self, at: Array) -> NDArray[np.bool_]:
+        """Tell which coordinates (m, k) lie within."""
+        return np.asarray(((at >= self.low) & (at <= self.high)).all(axis=1))
+
+    def _places(self, at: Array, axis: int) -> Array:
+        half = (self.high[axis] - self.low[axis]) / 2
+        t = (at[:, axis] - (self.low[axis] + self.high[axis]) / 2) / (half if half > 0 else 1.0)
+        return np.asarray(np.clip(t, -1.0, 1.0))
+
+    def weights(self, at: Array) -> Array:
+        """Return the weights (m, s) of its points in the values at coordinates (m, k)."""
+        weights = np.ones((len(at), 1))
+        for axis, count in enumerate(self.counts):
+            angles = np.arccos(self._places(at, axis))
+            of_axis = np.cos(angles[:, None] * np.arange(count)) @ _to_series(count)
+            weights = (weights[:, :, None] * of_axis[:, None, :]).reshape(len(at), -1)
+        return weights
+
+    def largest_around(self, values: Array, at: Array) -> Array:
+        """Return the largest of ``values`` (s,) at the points around coordinates (m, k)."""
+        corners = [np.zeros(len(at), dtype=np.intp)]
+        for axis, count in enumerate(self.counts):
+            after = np.searchsorted(-_points(count), -self._places(at, axis))  # points descend
+            ends = np.clip(after - 1, 0, count - 1), np.clip(after, 0, count - 1)
+            corners = [corner * count + end for corner in corners for end in ends]
+        return np.max([values[corner] for corner in corners], axis=0)
+
+    def omitted_terms(self, values: Array) -> Array:
+        """Return estimated norms (k,) of the terms that series of values (s, r) lack along each coordinate.
+
+        The last two terms would be followed by smaller ones, at the rate of those before.
+        """
+        series = values.reshape(*self.counts, -1)
+        for axis, count in enumerate(self.counts):
+            series = np.moveaxis(np.tensordot(_to_series(count), series, (1, axis)), 0, axis)
+        norms = np.linalg.norm(series, axis=-1)
+        omitted = np.zeros(len(self.counts))
+        for axis, count in enumerate(self.counts):
+            if count > 1:
+                of_axis = np.linalg.norm(np.moveaxis(norms, axis, 0).reshape(count, -1), axis=1)
+                before, last = of_axis[-4:-2].sum(), of_axis[-2:].sum()
+                omitted[axis] = 2 * last * min(1.0, last / max(before, 1e-300))
+        return omitted
+
+
+@dataclass(eq=False)
+class _Branch:
+    """A bisection: coordinates up to ``place`` are on the first side."""
+
+    axis: int
+    place: float
+    sides: list[_Branch | Cell]
+
+
+class CellTree:
+    """Cells of all parameters of predictions.
+
+    Parameters
+    ----------
+    prediction : Family
+        Predictions, of which one or two parameters differ between rows.
+    axes : ndarray (k,)
+        Which coordinates these are.
+    smallest : float
+        Standard deviation of the bump of the output kernel.
+    goal : float
+        Error of interpolation, relative to the largest feature.
+    """
+
+    def __init__(self, prediction: Family, axes: Index, smallest: float, goal: float) -> None:
+        self._prediction, self._axes, self._smallest, self._goal = prediction, axes, smallest, goal
+        self._logarithmic = np.array(prediction.logarithmic)[axes]
+        self._at = self.coordinates(prediction)
+        self._root = self._divided(np.arange(len(prediction)))
+
+    @staticmethod
+    def of(prediction: Family, kernel: Kernel, goal: float) -> CellTree | None:
+        """Return the cells, or None if no parameters or many differ, or for kernels without a length."""
+        if len(prediction) > _MOST_ROWS:
+            prediction = prediction.take(
+                np.linspace(0, len(prediction) - 1, _MOST_ROWS).astype(np.intp)
+            )
+        at = prediction.coordinates
+        axes = np.flatnonzero(np.ptp(at, axis=0) > 0)
+        if not (0 < len(axes) <= _MOST_DIMENSIONS and np.isfinite(at).all()):
+            return None
+        middle = prediction.take(np.array([len(prediction) // 2])).quantile(0.5)
+        length = variation_length(kernel, float(middle[0]))
+        if not (np.isfinite(length) and length > 0):
+            return None
+        return CellTree(prediction, axes, length / _OF_LENGTH, goal)
+
+    def coordinates(self, prediction: Family) -> Array:
+        """Return the coordinates (m, k) of predictions that differ between rows."""
+        return np.ascontiguousarray(prediction.coordinates[:, self._axes])
+
+    def covers(self, prediction: Family) -> NDArray[np.bool_]:
+        """Tell which predictions (m,) have the parameters that are the same in all rows."""
+        fixed = np.delete(prediction.coordinates, self._axes, axis=1)
+        same = np.delete(
+            self._prediction.take(np.zeros(1, dtype=np.intp)).coordinates, self._axes, axis=1
+        )
+        return np.asarray((fixed == same).all(axis=1))
+
+    def at(self, coordinates: Array) -> Family:
+        """Return the predictions at coordinates (m, k)."""
+        every = np.repeat(
+            self._prediction.take(np.zeros(1, dtype=np.intp)).coordinates, len(coordinates), axis=0
+        )
+        every[:, self._axes] = coordinates
+        return self._prediction.at(every)
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield all cells."""
+        todo: list[_Branch | Cell] = [self._root]
+        while todo:
+            one = todo.pop()
+            if isinstance(one, Cell):
+                yield one
+            else:
+                todo += one.sides
+
+    def sites(self) -> Family:
+        """Return the predictions at all points of cells, and those of rows that count themselves."""
+        sites = [one.points() if one.counts else self._at[one.rows] for one in self.cells()]
+        return self.at(np.concatenate(sites))
+
+    def located(self, at: Array) -> Iterator[tuple[Cell, Index]]:
+        """Yield cells with the indices of the coordinates (m, k) on their side of all bisections."""
+        todo: list[tuple[_Branch | Cell, Index]] = [(self._root, np.arange(len(at)))]
+        while todo:
+            one, index = todo.pop()
+            if not len(index):
+                continue
+            if isinstance(one, Cell):
+                yield one, index
+            else:
+                first = at[index, one.axis] <= one.place
+                todo += [(one.sides[0], index[first]), (one.sides[1], index[~first])]
+
+    def bisect(self, cell: Cell, axis: int) -> None:
+        """Divide a cell whose points are not enough along an axis."""
+        self._replace(cell, self._bisected(cell.rows, axis))
+
+    def without_points(self, cell: Cell) -> Cell:
+        """Return a cell that takes the place of this one, and whose rows count themselves."""
+        rows = Cell(cell.low, cell.high, (), cell.rows)
+        self._replace(cell, rows)
+        return rows
+
+    def _replace(self, cell: Cell, branch: _Branch | Cell) -> None:
+        todo: list[_Branch | Cell] = [self._root]
+        if self._root is cell:
+            self._root = branch
+        while todo:
+            one = todo.pop()
+            if isinstance(one, _Branch):
+                one.sides = [branch if side is cell else side for side in one.sides]
+                todo += one.sides
+
+    def _bisected(self, rows: Index, axis: int) -> _Branch | Cell:
+        at = self._at[rows, axis]
+        place = (at.min() + at.max()) / 2
+        first = at <= place
+        return _Branch(axis, place, [self._divided(rows[first]), self._divided(rows[~first])])
+
+    def _divided(self, rows: Index) -> _Branch | Cell:
+        at = self._at[rows]
+        low, high = at.min(axis=0), at.max(axis=0)
+        if len(rows) <= _FEW:
+            return Cell(low, high, (), rows)
+        ratios = self._moves(low, high)
+        counts = tuple(_count_of(ratio, self._goal) for ratio in ratios)
+        if all(counts):
+            served = len(rows) >= _WORTH * np.prod(counts)
+            return Cell(low, high, counts if served else (), rows)
+        axis = int(np.argmax(ratios))
+        if not low[axis] < (low[axis] + high[axis]) / 2 < high[axis]:
+            return Cell(low, high, (), rows)
+        return self._bisected(rows, axis)
+
+    def _moves(self, low: Array, high: Array) -> list[float]:
+        """Return how far distributions move along each axis, relative to smoothed densities' widths."""
+        k = len(low)
+        corners = np.stack(np.meshgrid(*zip(low, high, strict=True), indexing="ij"), axis=-1)
+        quantiles = self.at(corners.reshape(-1, k)).quantile(_LEVELS).reshape(*[2] * k, -1)
+        spread = np.ptp(quantiles[..., _QUARTILES], axis=-1).min() / _OF_QUARTILES
+        width = sqrt(self._smallest**2 + spread**2)
+        moves = [float(np.abs(np.diff(quantiles, axis=axis)).max()) / width for axis in range(k)]
+        moves = [move if np.isfinite(move) else np.inf for move in moves]
+        least = np.where(self._logarithmic, _OF_LOGARITHM * (high - low), 0.0)
+        return [max(move, float(one)) for move, one in zip(moves, least, strict=True)]
