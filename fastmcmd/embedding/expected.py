@@ -163,7 +163,7 @@ class Expectation:
     def _interpolated(self) -> InterpolatedMeans | None:
         """Means that are interpolated between those of some predictions, if these are many."""
         features = self._features
-        return InterpolatedMeans.made(
+        return InterpolatedMeans.of_all(
             self._prediction, features.kernel, self._integrals, self._goal,
             _MOST_VALUES // max(1, features.rank),
         )  # fmt: skip

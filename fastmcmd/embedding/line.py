@@ -24,7 +24,7 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.embedding.bumps import project, smooth
 from fastmcmd.embedding.densities import REACH, PanelDensities, has_panels, parts_of
-from fastmcmd.embedding.interpolation import InterpolatedMeans, integrated
+from fastmcmd.embedding.interpolation import InterpolatedMeans, integration_sites
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
@@ -221,21 +221,22 @@ def common_line_features(
     kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
 ) -> tuple[LineFeatures, list[Array], list[Array]] | None:
     """Return the results of `line_features` on panels that several models' predictions share."""
-    sites = [integrated(one, kernel, goal) for one in predictions]
-    every = [
-        part
-        for one, some in zip(predictions, sites, strict=True)
-        for part in ([one] if some is None else some)
+    sites = [integration_sites(one, kernel, goal) for one in predictions]
+    # Panels that serve the sites serve the predictions between them.
+    parts: list[Sequence[Predictive]] = [
+        [one] if some is None else some for one, some in zip(predictions, sites, strict=True)
     ]
-    chosen = _chosen_features(kernel, outputs, every, goal)
-    if chosen is None:
+    result = _features_of_all(kernel, outputs, [part for some in parts for part in some], goal)
+    if result is None:
         return None
-    features, expected = chosen
-    results, parts = list[tuple[Array, Array]](), iter(expected)
-    for one, some in zip(predictions, sites, strict=True):
-        of_parts = [next(parts) for _ in some or [one]]
-        results.append(of_parts[0] if some is None else _interpolated(features, one, goal))
-    return features, [mean for mean, _ in results], [error for _, error in results]
+    features, expected = result
+    means = [
+        expected[sum(map(len, parts[:number]))]
+        if some is None
+        else _interpolated(features, one, goal)
+        for number, (one, some) in enumerate(zip(predictions, sites, strict=True))
+    ]
+    return features, [mean for mean, _ in means], [error for _, error in means]
 
 
 def _interpolated(
@@ -247,14 +248,14 @@ def _interpolated(
         mean, error = features.expected(some, goal)
         return mean, np.zeros(len(error)), error
 
-    means = InterpolatedMeans.made(prediction, features.kernel, integrals, goal)
+    means = InterpolatedMeans.of_all(prediction, features.kernel, integrals, goal)
     if means is None:
         return features.expected(prediction, goal)
     mean, _, error = means.of(prediction)
     return mean, error
 
 
-def _chosen_features(
+def _features_of_all(
     kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
 ) -> tuple[LineFeatures, list[tuple[Array, Array]]] | None:
     """Return features, with the expected features of predictions and their errors; None if too many."""

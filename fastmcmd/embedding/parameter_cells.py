@@ -19,7 +19,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
 from fastmcmd.predictive.family import Family
 
-__all__ = ["Cell", "CellTree"]
+__all__ = ["CellTree", "ParameterCell"]
 
 Index = NDArray[np.intp]
 
@@ -34,6 +34,7 @@ _OF_LENGTH = (
 _OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
 _FEW = 16  # rows that no further cell would serve
 _MOST_ROWS = 1_000_000  # rows from which cells are made
+_DEEPEST = 100  # bisections one after another
 _WORTH = 1.3  # smallest ratio of the rows of a cell to its points
 
 
@@ -61,7 +62,7 @@ def _count_of(ratio: float, goal: float) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class ParameterCell:
     """A box of parameters.
 
     Attributes
@@ -139,7 +140,7 @@ class _Branch:
 
     axis: int
     place: float
-    sides: list[_Branch | Cell]
+    sides: list[_Branch | ParameterCell]
 
 
 class CellTree:
@@ -161,7 +162,7 @@ class CellTree:
         self._prediction, self._axes, self._smallest, self._goal = prediction, axes, smallest, goal
         self._logarithmic = np.array(prediction.logarithmic)[axes]
         self._at = self.coordinates(prediction)
-        self._root = self._divided(np.arange(len(prediction)))
+        self._root = self._divided(np.arange(len(prediction)), _DEEPEST)
 
     @staticmethod
     def of(prediction: Family, kernel: Kernel, goal: float) -> CellTree | None:
@@ -200,46 +201,54 @@ class CellTree:
         every[:, self._axes] = coordinates
         return self._prediction.at(every)
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[ParameterCell]:
         """Yield all cells."""
-        todo: list[_Branch | Cell] = [self._root]
+        todo: list[_Branch | ParameterCell] = [self._root]
         while todo:
             one = todo.pop()
-            if isinstance(one, Cell):
+            if isinstance(one, ParameterCell):
                 yield one
             else:
                 todo += one.sides
 
-    def sites(self) -> Family:
-        """Return the predictions at all points of cells, and those of rows that count themselves."""
-        sites = [one.points() if one.counts else self._at[one.rows] for one in self.cells()]
-        return self.at(np.concatenate(sites))
+    @property
+    def size(self) -> int:
+        """Number of points of all cells, and of rows that count themselves."""
+        return sum(map(len, self.cells()))
 
-    def located(self, at: Array) -> Iterator[tuple[Cell, Index]]:
+    def coordinates_of(self, rows: Index) -> Array:
+        """Return the coordinates (m, k) of some of the rows of cells."""
+        return self._at[rows]
+
+    def sites_of(self, cell: ParameterCell) -> Array:
+        """Return the coordinates of the points of a cell, or of its rows if these count themselves."""
+        return cell.points() if cell.counts else self._at[cell.rows]
+
+    def located(self, at: Array) -> Iterator[tuple[ParameterCell, Index]]:
         """Yield cells with the indices of the coordinates (m, k) on their side of all bisections."""
-        todo: list[tuple[_Branch | Cell, Index]] = [(self._root, np.arange(len(at)))]
+        todo: list[tuple[_Branch | ParameterCell, Index]] = [(self._root, np.arange(len(at)))]
         while todo:
             one, index = todo.pop()
             if not len(index):
                 continue
-            if isinstance(one, Cell):
+            if isinstance(one, ParameterCell):
                 yield one, index
             else:
                 first = at[index, one.axis] <= one.place
                 todo += [(one.sides[0], index[first]), (one.sides[1], index[~first])]
 
-    def bisect(self, cell: Cell, axis: int) -> None:
+    def bisect(self, cell: ParameterCell, axis: int) -> None:
         """Divide a cell whose points are not enough along an axis."""
-        self._replace(cell, self._bisected(cell.rows, axis))
+        self._replace(cell, self._bisected(cell.rows, axis, _DEEPEST))
 
-    def without_points(self, cell: Cell) -> Cell:
+    def without_points(self, cell: ParameterCell) -> ParameterCell:
         """Return a cell that takes the place of this one, and whose rows count themselves."""
-        rows = Cell(cell.low, cell.high, (), cell.rows)
+        rows = ParameterCell(cell.low, cell.high, (), cell.rows)
         self._replace(cell, rows)
         return rows
 
-    def _replace(self, cell: Cell, branch: _Branch | Cell) -> None:
-        todo: list[_Branch | Cell] = [self._root]
+    def _replace(self, cell: ParameterCell, branch: _Branch | ParameterCell) -> None:
+        todo: list[_Branch | ParameterCell] = [self._root]
         if self._root is cell:
             self._root = branch
         while todo:
@@ -248,26 +257,27 @@ class CellTree:
                 one.sides = [branch if side is cell else side for side in one.sides]
                 todo += one.sides
 
-    def _bisected(self, rows: Index, axis: int) -> _Branch | Cell:
+    def _bisected(self, rows: Index, axis: int, deepest: int) -> _Branch | ParameterCell:
         at = self._at[rows, axis]
         place = (at.min() + at.max()) / 2
         first = at <= place
-        return _Branch(axis, place, [self._divided(rows[first]), self._divided(rows[~first])])
+        sides = [self._divided(some, deepest - 1) for some in (rows[first], rows[~first])]
+        return _Branch(axis, place, [*sides])
 
-    def _divided(self, rows: Index) -> _Branch | Cell:
+    def _divided(self, rows: Index, deepest: int) -> _Branch | ParameterCell:
         at = self._at[rows]
         low, high = at.min(axis=0), at.max(axis=0)
-        if len(rows) <= _FEW:
-            return Cell(low, high, (), rows)
+        if len(rows) <= _FEW or not deepest:
+            return ParameterCell(low, high, (), rows)
         ratios = self._moves(low, high)
         counts = tuple(_count_of(ratio, self._goal) for ratio in ratios)
         if all(counts):
             served = len(rows) >= _WORTH * np.prod(counts)
-            return Cell(low, high, counts if served else (), rows)
+            return ParameterCell(low, high, counts if served else (), rows)
         axis = int(np.argmax(ratios))
         if not low[axis] < (low[axis] + high[axis]) / 2 < high[axis]:
-            return Cell(low, high, (), rows)
-        return self._bisected(rows, axis)
+            return ParameterCell(low, high, (), rows)
+        return self._bisected(rows, axis, deepest)
 
     def _moves(self, low: Array, high: Array) -> list[float]:
         """Return how far distributions move along each axis, relative to smoothed densities' widths."""

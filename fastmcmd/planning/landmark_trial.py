@@ -142,7 +142,8 @@ class LandmarkTrial:
         if outcomes.integrates:
             missing = error_of(expected.residuals, task, self._lam)
             passes += 1 + (missing > COVERED_SHARE * task.options.tol)
-        return outcomes.choosing + (passes * n + min(n, CANDIDATES)) * expected.a_row
+        count = passes * n + min(n, CANDIDATES) if outcomes.sites is None else outcomes.sites
+        return outcomes.choosing + count * expected.a_row
 
     @property
     def rank(self) -> int:

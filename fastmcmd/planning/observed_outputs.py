@@ -19,6 +19,7 @@ from fastmcmd.backends import get_backend
 from fastmcmd.embedding.candidates import candidates
 from fastmcmd.embedding.expected import Expectation, Expected
 from fastmcmd.embedding.features import output_features
+from fastmcmd.embedding.interpolation import integration_sites
 from fastmcmd.embedding.line import line_features, serves_on_line
 from fastmcmd.embedding.pivots import uncovered
 from fastmcmd.estimate.task import Task
@@ -80,6 +81,8 @@ class ObservedOutputs:
         Features of the kernel.
     choosing : float
         Seconds in which a fit chooses features, as far as predictions take them.
+    sites : int or None
+        Number of predictions that are integrated, if others are interpolated between them.
     """
 
     y: HostArray
@@ -87,6 +90,7 @@ class ObservedOutputs:
     prediction: Predictive | None = None
     features: KernelFeatures | None = None
     choosing: float = 0.0
+    sites: int | None = None
 
     def take(self, rows: NDArray[np.intp] | slice) -> ObservedOutputs:
         """Return the outputs of some rows."""
@@ -98,7 +102,7 @@ class ObservedOutputs:
 
     def like(self, model: ObservedOutputs) -> ObservedOutputs:
         """Return the outputs with the features of others."""
-        return replace(self, features=model.features, choosing=model.choosing)
+        return replace(self, features=model.features, choosing=model.choosing, sites=model.sites)
 
     @property
     def is_drawn(self) -> bool:
@@ -144,7 +148,14 @@ class ObservedOutputs:
             outputs = np.unique(outputs, axis=0)
         backend = get_backend("auto", self.kernel)
         factored = output_features(self.kernel, backend, outputs, eps, MOST_FEATURES, importance)
-        return None if factored is None else replace(self, features=factored[0], choosing=choosing)
+        if factored is None:
+            return None
+        sites = None
+        if self.prediction is not None:
+            goal = task.expectation_error(lam)
+            some = integration_sites(self.prediction, self.kernel, goal)
+            sites = None if some is None else sum(map(len, some))
+        return replace(self, features=factored[0], choosing=choosing, sites=sites)
 
     def _candidates(self) -> tuple[Array, Array, float]:
         """Return candidates for pivots, their importance, and the seconds of the choice from all rows."""
@@ -178,6 +189,8 @@ class ObservedOutputs:
         assert features is not None
         assert prediction is not None
         results, runs = list[Expected](), 1 if self.integrates else 2  # integrals take long
+        if self.sites is not None:
+            n = at_once = self.sites
 
         def seconds(count: int) -> float:
             part, share = prediction.take(np.arange(count)), min(1.0, count / at_once)
@@ -203,7 +216,10 @@ class ObservedOutputs:
             return features.rank, n * self.seconds_of_draws()
         goal, rank = task.expectation_error(lam), features.rank
         expected = self.expectations(n, min(n, _PART) if searched else n, goal)
-        took = (1 + (searched > 0)) * self.choosing + (n + searched) * expected.a_row
+        times, count = 1 + (searched > 0), n + searched
+        if self.sites is not None:
+            n, count = self.sites, times * self.sites
+        took = times * self.choosing + count * expected.a_row
         if (
             serves_on_line(self.kernel, prediction)
             and error_of(expected.errors, task, lam) > task.options.tol

@@ -91,9 +91,9 @@ class Family(ScipyPredictive):
 
     @property
     def coordinates(self) -> Array:
-        """Coordinates (n, k) of the parameters, with which expectations of smooth functions vary smoothly."""
-        named = zip(self._names, self._values, strict=True)
-        return np.stack([np.log(v) if name in self._scales else v for name, v in named], axis=1)
+        """Coordinates (n, k) of the parameters, with which smooth expectations vary smoothly."""
+        columns = zip(self._values, self.logarithmic, strict=True)
+        return np.stack([np.log(one) if is_log else one for one, is_log in columns], axis=1)
 
     @property
     def logarithmic(self) -> tuple[bool, ...]:
