@@ -38,7 +38,7 @@ _OF_GOAL = 0.25  # share of the goal: error of interpolation
 _ROUNDS = 6  # rounds of bisections
 # Rows of a cell that are integrated for comparison, at most; points of the cell for each of them.
 _COMPARED, _POINTS_OF_COMPARED = 10, 8
-_TIMES = 4  # error of a cell, relative to the largest difference at these rows
+_TIMES = 4  # error of a cell, relative to the largest difference at these rows beyond errors of integrals
 _BLOCK = 1 << 19  # weights of a block of rows
 
 
@@ -119,12 +119,13 @@ class _FamilyMeans:
         for number, (cell, at) in enumerate(zip(cells, compared, strict=True)):
             off, other = 0.0, len(cells) + number
             if cell.counts:
-                off = float(cell.omitted_terms(means[number]).sum())
                 differences = np.linalg.norm(
                     cell.weights(at) @ means[number] - means[other], axis=1
                 )
-                if (differences > off + errors[number].max() + errors[other]).any():
-                    off = _TIMES * float(differences.max())
+                excess = differences - errors[number].max() - errors[other]
+                off = max(
+                    float(cell.omitted_terms(means[number]).sum()), _TIMES * float(excess.max())
+                )
             self._integrals[cell] = _CellIntegrals(
                 means[number], residuals[number], errors[number], off
             )
@@ -158,10 +159,12 @@ class _FamilyMeans:
                 step = max(1, _BLOCK // len(cell))
                 for start in range(0, len(rows), step):
                     some = rows[start : start + step]
-                    interpolated = np.empty((len(some), rank))
-                    core().dense_matmul(cell.weights(at[some]), one.mean, interpolated, threads=1)
-                    mean[some] = interpolated
-                    residual[some] = cell.largest_around(one.residual, at[some])
+                    values = np.column_stack([one.mean, one.residual])
+                    interpolated = np.empty((len(some), rank + 1))
+                    core().dense_matmul(cell.weights(at[some]), values, interpolated, threads=1)
+                    mean[some] = interpolated[:, :-1]
+                    around = cell.around(one.residual, at[some])
+                    residual[some] = np.clip(interpolated[:, -1], *around)
             unknown[rows] = False
         rows = np.flatnonzero(unknown)
         if len(rows):

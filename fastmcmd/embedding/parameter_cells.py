@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.backends.cpu import core
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
 from fastmcmd.predictive.family import Family
@@ -24,6 +25,7 @@ __all__ = ["CellTree", "ParameterCell"]
 Index = NDArray[np.intp]
 
 _MOST_DIMENSIONS = 3  # parameters that differ between rows
+_LONGEST = 8.0  # largest move within a cell, relative to the width of smoothed densities
 _COUNTS = (4, 6, 8, 10, 12)  # numbers of points along a parameter
 _LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9])  # of quantiles that show how far distributions move
 _QUARTILES = 1, 3  # their places
@@ -57,6 +59,8 @@ def _count_of(ratio: float, goal: float) -> int:
     """
     if ratio == 0.0:
         return 1
+    if ratio > _LONGEST:
+        return 0
     errors = {q: 2 * (ratio / 4) ** q / sqrt(factorial(q)) for q in _COUNTS}
     return next((q for q, error in errors.items() if error <= goal), 0)
 
@@ -103,18 +107,21 @@ class ParameterCell:
         weights = np.ones((len(at), 1))
         for axis, count in enumerate(self.counts):
             angles = np.arccos(self._places(at, axis))
-            of_axis = np.cos(angles[:, None] * np.arange(count)) @ _to_series(count)
+            of_axis = np.empty((len(at), count))
+            cosines = np.cos(angles[:, None] * np.arange(count))
+            core().dense_matmul(cosines, _to_series(count), of_axis, threads=1)  # row by row
             weights = (weights[:, :, None] * of_axis[:, None, :]).reshape(len(at), -1)
         return weights
 
-    def largest_around(self, values: Array, at: Array) -> Array:
-        """Return the largest of ``values`` (s,) at the points around coordinates (m, k)."""
+    def around(self, values: Array, at: Array) -> tuple[Array, Array]:
+        """Return the least and the largest of ``values`` (s,) at the points around coordinates (m, k)."""
         corners = [np.zeros(len(at), dtype=np.intp)]
         for axis, count in enumerate(self.counts):
             after = np.searchsorted(-_points(count), -self._places(at, axis))  # points descend
             ends = np.clip(after - 1, 0, count - 1), np.clip(after, 0, count - 1)
             corners = [corner * count + end for corner in corners for end in ends]
-        return np.max([values[corner] for corner in corners], axis=0)
+        of_corners = np.stack([values[corner] for corner in corners])
+        return of_corners.min(axis=0), of_corners.max(axis=0)
 
     def omitted_terms(self, values: Array) -> Array:
         """Return estimated norms (k,) of the terms that series of values (s, r) lack along each coordinate.

@@ -1,0 +1,251 @@
+"""Interpolated expected features against integrals of single rows, for every family."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+import fastmcmd as fm
+from fastmcmd.backends import CpuBackend
+from fastmcmd.embedding import interpolation
+from fastmcmd.embedding.candidates import candidates
+from fastmcmd.embedding.features import output_features
+from fastmcmd.embedding.interpolation import InterpolatedMeans, integration_sites
+from fastmcmd.embedding.parameter_cells import CellTree
+from fastmcmd.embedding.quadrature import mean_features_by_nodes
+
+predictive = fm.predictive
+KERNEL = 0.5 * fm.RBF(0.3) + 0.5 * fm.RBF(4.0)
+GOAL = 1e-8
+
+
+def cloud(n, seed=0, columns=2):
+    """Return parameters near a curve, as models predict them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    first = np.sin(x) + 0.5 * x
+    second = (0.4 + 0.2 * np.abs(x)) * np.exp(0.1 * rng.normal(size=n))
+    return (first, second, np.exp(0.3 * rng.normal(size=n)))[:columns]
+
+
+def families(n, seed=0):
+    """Return predictions of every family."""
+    loc, scale, other = cloud(n, seed, 3)
+    positive = 1.5 + np.tanh(loc)
+    return {
+        "StudentT": predictive.StudentT(5.0, loc, scale),
+        "StudentT, own df": predictive.StudentT(3 + 2 * other, loc, scale),
+        "Laplace": predictive.Laplace(loc, scale),
+        "Logistic": predictive.Logistic(loc, 0.5 * scale),
+        "Uniform": predictive.Uniform(loc - scale, loc + scale),
+        "LogNormal": predictive.LogNormal(0.4 * loc, 0.5 * scale),
+        "Gamma": predictive.Gamma(positive, 1 / scale),
+        "Beta": predictive.Beta(positive, 1 + scale),
+        "Weibull": fm.Weibull(positive, 2 * scale),
+        "Exponential": fm.Exponential(1 / scale),
+        "GeneralizedPareto": fm.GeneralizedPareto(0.2 * np.tanh(loc), scale, 0.0),
+    }
+
+
+def features_of(kernel, prediction, count=300):
+    """Return features of the kernel on outputs of some predictions."""
+    some = prediction.take(np.linspace(0, len(prediction) - 1, count).astype(np.intp))
+    outputs, importance = candidates(some)
+    return output_features(kernel, CpuBackend(), outputs, 1e-12, 900, importance)[0]
+
+
+def means_of(prediction, kernel=KERNEL, goal=GOAL):
+    """Return interpolated means, and a function that integrates rows."""
+    features = features_of(kernel, prediction)
+
+    def integrals(some):
+        return mean_features_by_nodes(features, some, goal)
+
+    return InterpolatedMeans.of_all(prediction, kernel, integrals, goal), integrals
+
+
+@pytest.mark.parametrize("name", families(2))
+def test_coordinates_are_those_of_the_parameters(name):
+    prediction = families(50)[name]
+    same = prediction.at(prediction.coordinates)
+    levels = np.array([0.01, 0.3, 0.9])
+    assert type(same) is type(prediction)
+    np.testing.assert_allclose(same.quantile(levels), prediction.quantile(levels), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", families(2))
+def test_every_family_is_interpolated_within_its_errors(name):
+    prediction = families(20_000)[name]
+    means, integrals = means_of(prediction)
+    assert means is not None
+    mean, residual, error = means.of(prediction)
+    rows = np.random.default_rng(1).choice(len(prediction), 150, replace=False)
+    expected, residuals, errors = integrals(prediction.take(rows))
+    differences = np.linalg.norm(mean[rows] - expected, axis=1)
+    assert (differences <= error[rows] + errors).all()
+    if name != "StudentT, own df":  # others exhaust the work for refinement
+        assert np.median(error) < 4 * max(GOAL, np.median(errors))
+    assert 0.7 < np.median(residual[rows] / residuals) < 2  # series on panels round up
+
+
+@pytest.mark.parametrize("name", ["StudentT", "Gamma", "Laplace"])
+def test_features_are_those_of_scipy_quadrature(name):
+    prediction = families(9000)[name]
+    loc, scale = cloud(9000)
+    positive = 1.5 + np.tanh(loc)
+    means, _ = means_of(prediction)
+    features = features_of(KERNEL, prediction)
+    rows = np.random.default_rng(2).choice(9000, 4, replace=False)
+    mean, _, error = means.of(prediction.take(rows))
+    for place, row in enumerate(rows):
+        frozen = {
+            "StudentT": stats.t(5.0, loc[row], scale[row]),
+            "Gamma": stats.gamma(positive[row], scale=scale[row]),
+            "Laplace": stats.laplace(loc[row], scale[row]),
+        }[name]
+        middle = frozen.ppf(0.5)
+
+        def integrand(y, frozen=frozen):
+            return frozen.pdf(y) * features.transform(np.array([[y]]))[0]
+
+        ends = [-np.inf if name != "Gamma" else 0.0, middle, np.inf]
+        total = sum(
+            integrate.quad_vec(integrand, *pair, epsabs=1e-11, limit=400)[0]
+            for pair in (ends[:2], ends[1:])
+        )
+        assert np.linalg.norm(total - mean[place]) <= error[place] + 1e-9
+
+
+def test_mixtures_are_sums_of_their_families():
+    loc, scale = cloud(8000)
+    parts = [predictive.StudentT(4.0, loc, scale), predictive.Laplace(loc + 1, scale)]
+    share = np.random.default_rng(3).uniform(size=8000)
+    share[::7] = 0.0
+    prediction = fm.Mixture(parts, np.stack([share, 1 - share], axis=1))
+    means, integrals = means_of(prediction)
+    rows = np.r_[:60, 7000:7060]
+    mean, _, error = means.of(prediction.take(rows))
+    expected, _, errors = integrals(prediction.take(rows))
+    assert (np.linalg.norm(mean - expected, axis=1) <= error + errors).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rare_rows_unlike_the_rest_are_integrated_themselves(seed):
+    rng = np.random.default_rng(seed)
+    loc, scale = cloud(6000, seed)
+    rare = rng.choice(6000, 7, replace=False)
+    loc[rare], scale[rare] = rng.normal(0, 5, 7), np.exp(rng.normal(0, 3, 7))
+    prediction = predictive.Laplace(loc, scale)
+    means, integrals = means_of(prediction)
+    mean, _, error = means.of(prediction.take(rare))
+    expected, _, errors = integrals(prediction.take(rare))
+    assert (np.linalg.norm(mean - expected, axis=1) <= error + errors).all()
+
+
+def test_predictions_beyond_the_cells_are_integrated():
+    loc, scale = cloud(5000)
+    prediction = predictive.StudentT(5.0, loc, scale)
+    means, integrals = means_of(prediction)
+    others = predictive.StudentT([5.0, 5.0, 3.0, 5.0], [0.0, 80.0, 0.1, 0.2], [1e-3, 1.0, 0.5, 0.5])
+    mean, residual, error = means.of(others)
+    expected = integrals(others.take(np.arange(3)))
+    for ours, theirs in zip((mean, residual, error), expected, strict=True):
+        np.testing.assert_allclose(ours[:3], theirs, atol=4e-8)
+    assert np.linalg.norm(mean[3] - integrals(others)[0][3]) < 1e-7
+
+
+def test_blocks_of_rows_and_threads_do_not_matter():
+    prediction = families(4000)["Logistic"]
+    means, _ = means_of(prediction)
+    whole = means.of(prediction)
+    order = np.random.default_rng(4).permutation(4000)
+    for rows in np.array_split(order, 13):
+        for part, every in zip(means.of(prediction.take(rows)), whole, strict=True):
+            np.testing.assert_array_equal(part, every[rows])
+    before = fm.get_num_threads()
+    try:
+        fm.set_num_threads(1)
+        again = means_of(prediction)[0].of(prediction)
+    finally:
+        fm.set_num_threads(before)
+    for one, other in zip(again, whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_interpolation_is_left_where_it_would_save_little():
+    rng = np.random.default_rng(5)
+    loc, scale = cloud(5000)
+    scattered = predictive.StudentT(np.exp(rng.uniform(0, 5, 5000)), 1e3 * loc, scale)
+    few = predictive.Laplace(loc[:500], scale[:500])
+    alike = predictive.Laplace(np.zeros(2000), np.ones(2000))
+    kinked = fm.Truncated(fm.Gaussian(loc, scale), low=-1.0)
+    for prediction in (scattered, few, alike, kinked):
+        assert integration_sites(prediction, KERNEL, GOAL) is None
+    assert (
+        integration_sites(predictive.Laplace(loc, scale), fm.Polynomial(2, gamma=1.0), GOAL) is None
+    )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["line", "lattice", "clusters", "decades"]),
+    st.booleans(),
+)
+def test_cells_hold_all_rows_and_weights_reproduce_polynomials(seed, kind, own_scale):
+    rng = np.random.default_rng(seed)
+    n = 1500
+    loc = {
+        "line": rng.uniform(-2, 2, n),
+        "lattice": rng.integers(0, 9, n) / 4,
+        "clusters": rng.normal(size=n) + 1e4 * rng.integers(0, 2, n),
+        "decades": 10.0 ** rng.uniform(-150, 150, n),
+    }[kind]
+    scale = np.exp(rng.normal(size=n)) if own_scale else np.full(n, 0.5)
+    prediction = predictive.Logistic(loc, scale)
+    tree = CellTree.of(prediction, KERNEL, 1e-9)
+    assert tree is not None
+    at = tree.coordinates(prediction)
+    assert np.sort(np.concatenate([cell.rows for cell in tree.cells()])).tolist() == list(range(n))
+    for cell, rows in tree.located(at):
+        np.testing.assert_array_equal(np.sort(rows), np.sort(cell.rows))
+        assert cell.holds(at[rows]).all()
+        if cell.counts:
+            size = np.where(cell.high > cell.low, cell.high - cell.low, 1.0)
+            values = ((cell.points() - cell.low) / size).sum(axis=1) ** (min(cell.counts) - 1)
+            exact = ((at[rows] - cell.low) / size).sum(axis=1) ** (min(cell.counts) - 1)
+            weights = cell.weights(at[rows])
+            np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
+            np.testing.assert_allclose(weights @ values, exact, atol=1e-11 * np.abs(values).max())
+            least, largest = cell.around(values, at[rows])
+            middle = cell.around(values, cell.points())
+            assert (least <= largest).all()
+            assert ((middle[0] <= values) & (values <= middle[1])).all()
+
+
+def test_omitted_terms_bound_those_of_known_series():
+    x = np.random.default_rng(6).uniform(-1, 1, 3000)
+    tree = CellTree.of(predictive.Laplace(x, np.full(3000, 2.0)), fm.RBF(0.01), 1e-6)
+    (cell,) = tree.cells()
+    values = np.exp(2 * cell.points())
+    off = np.abs(cell.weights(x[:, None]) @ values[:, 0] - np.exp(2 * x)).max()
+    assert off / 3 < cell.omitted_terms(values)[0] < 300 * off
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["StudentT", "Gamma"])
+def test_cce_is_that_of_integrals_of_all_rows(name, monkeypatch):
+    prediction = families(3000)[name]
+    rng = np.random.default_rng(7)
+    x = np.column_stack([prediction.quantile(0.5), rng.normal(size=3000)])
+    y = prediction.sample(1, 8)[:, 0]
+    interpolated = fm.cce(x, y, prediction, lam=0.01, tol=1e-6)
+    monkeypatch.setattr(interpolation, "_LEAST_ROWS", 10**9)
+    integrated = fm.cce(x, y, prediction, lam=0.01, tol=1e-6)
+    difference = np.abs(interpolated.values - integrated.values).max()
+    assert difference <= interpolated.error_bound + integrated.error_bound
+    assert difference > 0
+    assert interpolated.error_bound <= 1e-6
