@@ -11,6 +11,7 @@ preconditioning for kernel ridge regression*, 2023).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +76,8 @@ class Landmarks(LandmarkSearch):
     def __init__(self, operator: GramOperator, shift: Array, budget: int) -> None:
         n = operator.size
         # Two arrays of the candidates' features at a time, and the small dense problem.
-        most = next((p for p in reversed(RANKS) if 64 * p * p <= budget), RANKS[0])
+        limit = min(math.isqrt(budget // 64), operator.most_landmarks)
+        most = next((rank for rank in reversed(RANKS) if rank <= limit), RANKS[0])
         size = int(min(n, np.clip(budget // (16 * most), 2 * most, CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
         rows, index = operator.random_rows(size, rng)
@@ -90,6 +92,7 @@ class Landmarks(LandmarkSearch):
         gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
         self._gram = self._root[:, None] * gram * self._root
         self._residual_eigenvalues: dict[tuple[int, DType], float] = {}
+        self._residuals: dict[DType, tuple[int, Array]] = {}  # landmarks, and what they leave of K~
         self.step, self.looks = 0, dict[int, Look]()
 
     def residual_eigenvalue(self, dtype: DType = EXACT) -> float:
@@ -105,13 +108,27 @@ class Landmarks(LandmarkSearch):
         rows, at = (backend.points(x, kind, self.offset) for x in (self._sampled_rows, pivots))
         features = backend.features(self._kernel, at, rows, self._factor(), keep=True, sizes=False)
         low = backend.to_host(features.values) * self._root
-        residual = self._gram - inner(low, low)  # without BLAS, whose threads would go on spinning
+        residual = self._residual(low, dtype).copy()
         diagonal = residual.diagonal().copy()
         # A row's own residual is no share of many rows'.
         residual.flat[:: len(residual) + 1] = diagonal / self._share
         eigenvalue = _largest_eigenvalue(residual) * self._share
         self._residual_eigenvalues[key] = eigenvalue
         return eigenvalue
+
+    def _residual(self, low: Array, dtype: DType) -> Array:
+        """Return the sampled part of K~ without what ``low`` (p, h) explains, not to be changed.
+
+        Features of earlier landmarks stay the same. The parts are those between `RANKS`: the bits do not
+        depend on the numbers of landmarks that were looked at.
+        """
+        start, residual = self._residuals.get(dtype, (0, self._gram))
+        for stop in [*(rank for rank in RANKS if start < rank < len(low)), len(low)]:
+            part = low[start:stop]
+            # Without BLAS, whose threads would go on spinning.
+            residual, start = residual - inner(part, part), stop
+        self._residuals[dtype] = start, residual
+        return residual
 
     @property
     def damping(self) -> float:
