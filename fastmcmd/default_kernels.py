@@ -154,12 +154,16 @@ def _digest(x: HostArray, y: Array, classes: bool) -> bytes:
     """Return a hash that identifies these rows."""
     digest = hashlib.blake2b(f"{x.shape} {x.dtype.str} {y.shape} {classes}".encode())
     for values in (x, y):
-        flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        for part in over_rows(
-            lambda some, flat=flat: hashlib.blake2b(flat[some]).digest(), len(flat), _HASHED
-        ):
+        for part in _digests(np.ascontiguousarray(values).reshape(-1).view(np.uint8)):
             digest.update(part)
     return digest.digest()
+
+
+def _digests(numbers: NDArray[np.uint8]) -> list[bytes]:
+    """Return hashes of parts, computed on threads."""
+    return over_rows(
+        lambda part: hashlib.blake2b(numbers[part].data).digest(), len(numbers), _HASHED
+    )
 
 
 def _defaults(x: HostArray, outcomes: Array, classes: bool) -> DefaultKernels:

@@ -538,11 +538,11 @@ def test_a_plan_glances_at_the_rows_of_the_call(monkeypatch, n, d, scaled):
     kernel = fm.Scaled(fm.RBF(0.5), tuple(np.linspace(0.5, 2.0, d))) if scaled else fm.RBF(0.5)
     trace_error, errors = trace_glance._trace_error, []
 
-    def noted(search, lam, scale):
+    def recorded(search, lam, scale):
         errors.append(trace_error(search, lam, scale))
         return errors[-1]
 
-    monkeypatch.setattr(trace_glance, "_trace_error", noted)
+    monkeypatch.setattr(trace_glance, "_trace_error", recorded)
     fm.plan(x, kernel, y=y, prediction=y + 0.1, lam=0.01)
     of_plan = errors[:]
     errors.clear()
@@ -553,11 +553,11 @@ def test_a_plan_glances_at_the_rows_of_the_call(monkeypatch, n, d, scaled):
 
 def test_a_plan_of_rows_on_disk_glances_as_the_call(monkeypatch):
     """From 22,000 rows on the call searches rows on disk without a glance."""
-    seen, x, kernel = [], inputs_of("normal", 6000, 3), fm.RBF(0.5)
+    glances, x, kernel = [], inputs_of("normal", 6000, 3), fm.RBF(0.5)
     monkeypatch.setattr(
         lowrank_choice,
         "trace_may_suffice",
-        lambda x, n, *arguments: seen.append((len(x), n)) or True,
+        lambda x, n, *arguments: glances.append((len(x), n)) or True,
     )
     on_disk, in_memory = Subsample(6000, x[:300]), Subsample(6000, x[:300], all_rows=x)
     task = Task(kernel, on_disk.y_kernel, options_of(), on_disk.x)
@@ -565,20 +565,20 @@ def test_a_plan_of_rows_on_disk_glances_as_the_call(monkeypatch):
         monkeypatch.setattr(lowrank_choice, "_PATIENT", patient)
         for rows in (on_disk, in_memory):
             search(rows, task, 0.01)
-    assert seen == [(6000, 6000), (300, 6000), (6000, 6000)]
+    assert glances == [(6000, 6000), (300, 6000), (6000, 6000)]
 
 
 @pytest.mark.parametrize(("n", "counts"), [(12_000, [1333]), (16_000, [1000, 1777])])
 def test_a_hard_problem_runs_on_few_rows_first_only_if_these_are_far_fewer(monkeypatch, n, counts):
-    seen, problem_of = [], exact._Run._problem_of
+    row_counts, problem_of = [], exact._Run._problem_of
 
-    def noted(self, some, stop):
-        seen.append(len(some))
+    def recorded(self, some, stop):
+        row_counts.append(len(some))
         return problem_of(self, some, stop)
 
-    monkeypatch.setattr(exact._Run, "_problem_of", noted)
+    monkeypatch.setattr(exact._Run, "_problem_of", recorded)
     fm.plan(inputs_of("normal", n, 40), fm.RBF(0.05), lam=1e-5, solver="cg", dtype="float64")
-    assert seen == counts
+    assert row_counts == counts
 
 
 def test_landmarks_are_few_of_the_rows_that_represent_others():

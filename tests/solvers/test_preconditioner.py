@@ -194,17 +194,17 @@ def test_landmarks_are_the_same_each_time(rng):
 def test_what_is_left_does_not_depend_on_earlier_looks(rng, dtype):
     """A resumed run decides by the same bits; each look adds what its own landmarks explain."""
     operator, shift = operator_of(rng, 900, 6), np.full(900, 0.05)
-    looked, not_looked = (Landmarks(operator, shift, BUDGET) for _ in range(2))
+    landmarks, same_landmarks = (Landmarks(operator, shift, BUDGET) for _ in range(2))
     for rank in (*RANKS[:4], 200):
-        looked.grow(rank)
-        looked.residual_eigenvalue(np.dtype(dtype))
-        not_looked.grow(rank)
-    assert looked.rank == 200
-    eigenvalue = looked.residual_eigenvalue(np.dtype(dtype))
-    assert eigenvalue == not_looked.residual_eigenvalue(np.dtype(dtype))
+        landmarks.grow(rank)
+        landmarks.residual_eigenvalue(np.dtype(dtype))
+        same_landmarks.grow(rank)
+    assert landmarks.rank == 200
+    eigenvalue = landmarks.residual_eigenvalue(np.dtype(dtype))
+    assert eigenvalue == same_landmarks.residual_eigenvalue(np.dtype(dtype))
     # The same from all landmarks at once, by dense algebra.
-    p = looked.kernel_features().transform(looked._sampled_rows)
-    residual = (operator.kernel(looked._sampled_rows) - p @ p.T) / shift[0]
+    p = landmarks.kernel_features().transform(landmarks._sampled_rows)
+    residual = (operator.kernel(landmarks._sampled_rows) - p @ p.T) / shift[0]
     share = 900 / len(residual)
     residual.flat[:: len(residual) + 1] /= share
     assert eigenvalue == pytest.approx(np.linalg.eigvalsh(residual)[-1] * share, rel=0.1)
