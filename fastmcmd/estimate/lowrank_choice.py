@@ -190,7 +190,7 @@ def low_rank_groups(
         side for side in models[:1] if not nature.same_rows(side)
     ]  # several have nature's inputs
     if not last_resort and any(
-        ruled_out(side.x, len(side), task, lam, setting, in_memory=not isinstance(side.x, Rows))
+        ruled_out(side.x, task, lam, setting, len(side), in_memory=not isinstance(side.x, Rows))
         for side in (nature, *apart)
     ):
         return [(models, None)]
@@ -208,7 +208,7 @@ def low_rank_groups(
 
 
 def ruled_out(
-    x: Any, n: int, task: Task, lam: float, setting: LowRankSetting, *, in_memory: bool
+    x: Any, task: Task, lam: float, setting: LowRankSetting, n: int, *, in_memory: bool
 ) -> bool:
     """Tell whether a glance at inputs (m, d) shows that landmarks cannot reach the goal, or do not pay.
 
@@ -219,10 +219,10 @@ def ruled_out(
     x : array_like (m, d)
         All ``n`` rows, or some that represent them: an object with a length and a shape that returns the
         rows of an index array.
-    n : int
-        Number of rows.
     task, lam, setting
         Parts of the computation.
+    n : int
+        Number of rows.
     in_memory : bool
         Whether all rows are in memory: from disk, a glance may take longer than a pass.
     """

@@ -49,7 +49,7 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
         return None
     start = time.perf_counter()
     if not last_resort and ruled_out(
-        rows.every, n, task, lam, setting, in_memory=rows.all_rows is not None
+        rows.every, task, lam, setting, n, in_memory=rows.all_rows is not None
     ):
         seconds = time.perf_counter() - start
         return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
