@@ -11,7 +11,6 @@ preconditioning for kernel ridge regression*, 2023).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,19 +70,22 @@ class Landmarks(LandmarkSearch):
         Number of steps so far. Other steps would lead to other landmarks.
     looks : dict of int to Look
         What the landmarks showed after numbers of steps.
+    largest : int
+        Largest number that the budget allows; a plan, whose rows are few, may end its search before.
     """
 
     def __init__(self, operator: GramOperator, shift: Array, budget: int) -> None:
         n = operator.size
         # Two arrays of the candidates' features at a time, and the small dense problem.
-        limit = min(math.isqrt(budget // 64), operator.most_landmarks)
-        most = next((rank for rank in reversed(RANKS) if rank <= limit), RANKS[0])
+        most = next((p for p in reversed(RANKS) if 64 * p * p <= budget), RANKS[0])
         size = int(min(n, np.clip(budget // (16 * most), 2 * most, CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
         rows, index = operator.random_rows(size, rng)
+        self.largest = min(most, len(rows))
         super().__init__(
-            operator.backend, operator.kernel, rows, 1.0 / shift[index], most, rng, operator.offset
-        )
+            operator.backend, operator.kernel, rows, 1.0 / shift[index],
+            min(most, operator.most_landmarks), rng, operator.offset,
+        )  # fmt: skip
         # The part of K~ that shows what is left: among all rows, as landmarks explain candidates best.
         self._sampled_rows, index = operator.random_rows(_EIGENVALUE_ROWS, rng)
         self._share = len(operator) / len(self._sampled_rows)
