@@ -252,10 +252,12 @@ class _Run:
         problem, operators = self._problem, self._problem.operators
         operator = operators[-1]
         size, columns = problem.size(operator), self._columns
-        # Not the time of these few products, some of them the first to use their memory.
-        per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
         work = sum(operator.work for operator in operators)
         work *= _columns_ratio(operator, columns, self._some_columns)
+        # Not the time of these few products, some of them the first to use their memory.
+        per_second = rate(
+            self._backend, self._kernel, self._rows, columns, operators[0].dtype, work
+        )
         seconds, host = work / per_second * self._beyond, per_second
         if self._backend.on_device:
             # Between two products the host works on blocks of columns, which depends on no kernel.
