@@ -53,6 +53,7 @@ _COLUMNS = 64  # columns per block when spreads are measured
 _AT_A_TIME = 64  # rows whose distances a thread computes: some hundred microseconds
 _WIDE = 64  # columns beyond which distances come from inner products
 _NEAR = 1e-4  # squared distance, relative to the norms, below which rows are subtracted instead
+_HASHED = 1 << 20  # bytes that a thread hashes at a time: about a millisecond
 _PAIRS = 1_000  # rows whose pairwise distances are measured
 _RIDGE = 500  # rows of the ridge regression: an eigendecomposition of a few hundredths of a second
 _LAMS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # regularisers of that regression
@@ -153,8 +154,16 @@ def _digest(x: HostArray, y: Array, classes: bool) -> bytes:
     """Return a hash that identifies these rows."""
     digest = hashlib.blake2b(f"{x.shape} {x.dtype.str} {y.shape} {classes}".encode())
     for values in (x, y):
-        digest.update(np.ascontiguousarray(values).data)
+        for part in _digests(np.ascontiguousarray(values).reshape(-1).view(np.uint8)):
+            digest.update(part)
     return digest.digest()
+
+
+def _digests(numbers: NDArray[np.uint8]) -> list[bytes]:
+    """Return hashes of parts, computed on threads."""
+    return over_rows(
+        lambda part: hashlib.blake2b(numbers[part].data).digest(), len(numbers), _HASHED
+    )
 
 
 def _defaults(x: HostArray, outcomes: Array, classes: bool) -> DefaultKernels:

@@ -354,6 +354,25 @@ def test_a_choice_is_remembered_by_the_content_of_the_data(rng, monkeypatch):
     assert default_kernels_of(x, y) == first
 
 
+def test_the_content_is_read_to_its_end_with_any_number_of_threads(rng, monkeypatch):
+    monkeypatch.setattr(default_kernels, "_HASHED", 1000)
+    x, y = rng.normal(size=(500, 3)), rng.normal(size=(500, 1))
+    digest = default_kernels._digest(x, y, False)
+    fm.set_num_threads(1)
+    try:
+        assert default_kernels._digest(x, y, False) == digest
+        assert default_kernels._digest(np.asfortranarray(x), y, False) == digest
+    finally:
+        fm.set_num_threads(None)
+    for row in (0, 250, 499):
+        for changed in (x, y):
+            before = changed[row, -1]
+            changed[row, -1] = np.nextafter(before, 9.0)
+            assert default_kernels._digest(x, y, False) != digest
+            changed[row, -1] = before
+    assert default_kernels._digest(x, y, False) == digest
+
+
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_outcomes_whose_squares_leave_float64_are_named(rng, unit):
     """The outcomes were reported as equal, or with an infinite spread."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.memory import format_bytes
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
@@ -190,7 +190,8 @@ def low_rank_groups(
         side for side in models[:1] if not nature.same_rows(side)
     ]  # several have nature's inputs
     if not last_resort and any(
-        ruled_out(side.x, task, lam, setting, len(side)) for side in (nature, *apart)
+        ruled_out(side.x, task, lam, setting, len(side), in_memory=not isinstance(side.x, Rows))
+        for side in (nature, *apart)
     ):
         return [(models, None)]
     if task.grid is not nature.x:
@@ -206,21 +207,34 @@ def low_rank_groups(
     return groups
 
 
-def ruled_out(x: HostArray | Rows, task: Task, lam: float, setting: LowRankSetting, n: int) -> bool:
+def ruled_out(
+    x: Any, task: Task, lam: float, setting: LowRankSetting, n: int, *, in_memory: bool
+) -> bool:
     """Tell whether a glance at inputs (m, d) shows that landmarks cannot reach the goal, or do not pay.
 
-    That comes before output features are chosen, which would take longer. ``x`` are all ``n`` rows, or some
-    of them.
+    That comes before output features are chosen, which would take longer.
+
+    Parameters
+    ----------
+    x : array_like (m, d)
+        All ``n`` rows, or some that represent them: an object with a length and a shape that returns the
+        rows of an index array.
+    task, lam, setting
+        Parts of the computation.
+    n : int
+        Number of rows.
+    in_memory : bool
+        Whether all rows are in memory: from disk, a glance may take longer than a pass.
     """
     most = setting.most
     if not setting.give_up:
         return False
     if setting.patient:
-        if n >= _MANY_ROWS or isinstance(x, Rows):
+        if n >= _MANY_ROWS or not in_memory:
             return False
         most = _MOST_LANDMARKS
     return not trace_may_suffice(
-        x, task.backend, task.x_kernel, lam, setting.goal, setting.scale, most,
+        x, n, task.backend, task.x_kernel, lam, setting.goal, setting.scale, most,
         _paying(n, x.shape[1], task, lam),
     )  # fmt: skip
 

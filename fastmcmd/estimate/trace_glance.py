@@ -24,15 +24,15 @@ _RESOLVED = 1e-4  # share of k(x, x) that landmarks leave on a line where few mo
 
 
 def trace_may_suffice(
-    x: Any, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int,
+    x: Any, n: int, backend: Backend, kernel: Kernel, lam: float, goal: float, scale: float, most: int,
     paying: float = math.inf,
 ) -> bool:  # fmt: skip
     """Tell from a few of the rows ``x`` whether the trace can fall to what the goal needs.
 
-    ``paying`` is the number of landmarks above which another solver takes less time: if the trace falls on
-    as fast, more are needed.
+    ``x`` are all ``n`` rows, or some that represent them. ``paying`` is the number of landmarks above which
+    another solver takes less time: if the trace falls on as fast, more are needed.
     """
-    n, is_line = len(x), x.shape[1] == 1
+    is_line = x.shape[1] == 1
     if is_line and n < _FEW_ON_LINE:
         count, ranks = _ON_LINE_AT_FEW
     elif n < _FEW_GLANCED:

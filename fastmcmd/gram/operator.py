@@ -156,6 +156,11 @@ class GramOperator:
         """Factor of measured rounding: 1, unless the operator represents more rows (a plan)."""
         return 1.0
 
+    @property
+    def most_landmarks(self) -> int:
+        """Most landmarks among `random_rows`; no limit unless the operator represents more rows."""
+        return 1 << 62
+
     def random_rows(
         self, count: int, rng: np.random.Generator
     ) -> tuple[HostArray, NDArray[np.intp]]:

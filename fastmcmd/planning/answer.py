@@ -23,7 +23,7 @@ from fastmcmd.rows import Rows
 __all__ = ["FEATURES", "ROWS", "answer", "possible_plan", "subsample_of"]
 
 FEATURES = 30  # approximate number of features of a scalar output under an RBF kernel
-ROWS = 4000  # rows that decisions are based on, if there are as many
+ROWS = 3000  # rows that decisions are based on, if there are as many
 
 
 def subsample_of(

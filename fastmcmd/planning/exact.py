@@ -40,9 +40,10 @@ __all__ = ["exact_budget", "exact_plan"]
 
 # An easy problem shows on few rows within the first number of products. A hard one gets a second run with
 # more rows, because only more rows show its small eigenvalues.
-_FEW, _MORE = 1000, 4000
-_SHARE, _LESS = 20, 6  # with a twentieth of the rows, a product costs 1 / 400; with a sixth, 1 / 36
+_FEW, _MORE = 1000, 2500
+_SHARE, _LESS = 30, 9  # with a thirtieth of the rows, a product costs 1 / 900; with a ninth, 1 / 81
 _EASY, _HARD = 12, 60
+_FEWER = 1.5  # ratio of both numbers of rows from which the smaller one is tried first
 _MOST_COLUMNS = 32  # right-hand sides of the small problem
 _UNLIMITED = 1 << 62
 
@@ -173,7 +174,9 @@ class _Run:
     def make(self, options: Options) -> None:
         """Run on few rows, and on more if the problem is hard."""
         few, more = (min(max(_FEW, self._rows.n // part), _MORE) for part in (_SHARE, _LESS))
-        for count, most in ((few, _EASY), (more, _HARD)) if few < more else ((more, _HARD),):
+        for count, most in (
+            ((few, _EASY), (more, _HARD)) if _FEWER * few < more else ((more, _HARD),)
+        ):
             some = self._rows.some(count)
             self._progress = _ProductCounter(options.tol, most)
             self._problem = self._problem_of(some, self._progress.exhausted)
@@ -249,10 +252,12 @@ class _Run:
         problem, operators = self._problem, self._problem.operators
         operator = operators[-1]
         size, columns = problem.size(operator), self._columns
-        # Not the time of these few products, some of them the first to use their memory.
-        per_second = rate(self._backend, self._kernel, self._rows, columns, operators[0].dtype)
         work = sum(operator.work for operator in operators)
         work *= _columns_ratio(operator, columns, self._some_columns)
+        # Not the time of these few products, some of them the first to use their memory.
+        per_second = rate(
+            self._backend, self._kernel, self._rows, columns, operators[0].dtype, work
+        )
         seconds, host = work / per_second * self._beyond, per_second
         if self._backend.on_device:
             # Between two products the host works on blocks of columns, which depends on no kernel.

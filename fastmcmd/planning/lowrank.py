@@ -48,7 +48,9 @@ def search(rows: Subsample, task: Task, lam: float, *, last_resort: bool = False
     if setting is None:
         return None
     start = time.perf_counter()
-    if not last_resort and ruled_out(rows.x, task, lam, setting, n):
+    if not last_resort and ruled_out(
+        rows.every, task, lam, setting, n, in_memory=rows.all_rows is not None
+    ):
         seconds = time.perf_counter() - start
         return Search(0, seconds=seconds, reason="a glance at the rows rules it out")
     trial = LandmarkTrial(rows, backend, kernel, setting, lam)

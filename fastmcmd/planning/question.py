@@ -95,12 +95,13 @@ def plan(
 
     Notes
     -----
-    The solvers run on a twentieth of the rows, 1,000 to 4,000, with the costs and the memory of all rows;
-    4,000 rows show how many landmarks are needed. For ``seconds``, a product, a pass over some rows and the
-    expectations of some predictions are timed. Without ``y`` outputs are made up. They matter little,
-    except for the sampled certificate of the low-rank form, and where CG just reaches ``tol`` after a
-    product. Of stored tiles ``seconds`` includes half a second per gigabyte for memory that is used for the
-    first time.
+    The solvers run on a thirtieth of the rows, or a ninth if that leaves too much open, but on 1,000 to
+    2,500, with the costs and the memory of all rows; 3,000 rows show how many landmarks are needed. For
+    ``seconds``, a product, a pass over some rows and the expectations of some predictions are timed.
+    Without ``y`` outputs are made up. They matter little, except for the sampled certificate of the
+    low-rank form, and where CG just reaches ``tol`` after a product. Of stored tiles ``seconds`` includes
+    half a second per gigabyte for memory that is used for the first time. A call takes longer than planned
+    where a certificate just misses the tolerance and part of the work is repeated.
 
     Examples
     --------

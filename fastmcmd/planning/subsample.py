@@ -30,7 +30,7 @@ from fastmcmd.rows import Rows
 from fastmcmd.solvers import LinearProblem, ProblemSize
 
 __all__ = [
-    "EPS", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator",
+    "EPS", "ScaledRows", "Subsample", "SubsampleOperator", "SubsampleProblem", "WholeOperator",
 ]  # fmt: skip
 
 # The default kernel on outputs that scatter as below.
@@ -41,7 +41,27 @@ _SCATTER, _WRONG = 0.7, 0.8
 _FARTHEST = 100  # rows far from all others
 _MOST_NUMBERS, _BLOCK = 20_000_000, 1 << 20  # numbers that are read for them, in all and at a time
 _NARROW = 64  # most columns of a linear fit by normal equations
+_ROWS_OF_LANDMARK = 5  # of a preconditioner, at least
 _FITTED, _RIDGE = 1000, 0.1  # rows of a linear fit; its ridge, relative to the mean eigenvalue
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """Rows in memory whose columns are scaled when some are taken."""
+
+    rows: HostArray
+    scaled: Scaled
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape (n, d)."""
+        return self.rows.shape
+
+    def __getitem__(self, index: NDArray[np.intp]) -> HostArray:
+        return self.scaled.rows(self.rows[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +133,13 @@ class Subsample:
 
     def _scaled_rows(self, rows: HostArray) -> HostArray:
         return rows if self.scaled is None else self.scaled.rows(rows)
+
+    @property
+    def every(self) -> HostArray | ScaledRows:
+        """All rows if they are in memory, else some."""
+        if self.all_rows is None:
+            return self.x
+        return self.all_rows if self.scaled is None else ScaledRows(self.all_rows, self.scaled)
 
     def farthest(self) -> HostArray:
         """Return the rows in memory that are farthest from the mean; of very many numbers, some rows."""
@@ -216,6 +243,15 @@ class SubsampleOperator(GramOperator):
     def size(self) -> int:
         """Number of rows that costs are counted for."""
         return self._rows.n
+
+    @property
+    def most_landmarks(self) -> int:
+        """Largest number of landmarks: a fifth of the rows that represent others.
+
+        More of them would reproduce the candidates, and leave less than they do among all rows.
+        """
+        every = len(self._reserve)
+        return super().most_landmarks if every == self.size else every // _ROWS_OF_LANDMARK
 
     def random_rows(
         self, count: int, rng: np.random.Generator

@@ -70,6 +70,8 @@ class Landmarks(LandmarkSearch):
         Number of steps so far. Other steps would lead to other landmarks.
     looks : dict of int to Look
         What the landmarks showed after numbers of steps.
+    largest : int
+        Largest number that the budget allows; a plan, whose rows are few, may end its search before.
     """
 
     def __init__(self, operator: GramOperator, shift: Array, budget: int) -> None:
@@ -79,9 +81,11 @@ class Landmarks(LandmarkSearch):
         size = int(min(n, np.clip(budget // (16 * most), 2 * most, CANDIDATES)))
         rng = generator(n, Purpose.PROBE)  # the same rows each time
         rows, index = operator.random_rows(size, rng)
+        self.largest = min(most, len(rows))
         super().__init__(
-            operator.backend, operator.kernel, rows, 1.0 / shift[index], most, rng, operator.offset
-        )
+            operator.backend, operator.kernel, rows, 1.0 / shift[index],
+            min(most, operator.most_landmarks), rng, operator.offset,
+        )  # fmt: skip
         # The part of K~ that shows what is left: among all rows, as landmarks explain candidates best.
         self._sampled_rows, index = operator.random_rows(_EIGENVALUE_ROWS, rng)
         self._share = len(operator) / len(self._sampled_rows)
@@ -90,6 +94,7 @@ class Landmarks(LandmarkSearch):
         gram = np.asarray(operator.backend.gram(operator.kernel, points), dtype=np.float64)
         self._gram = self._root[:, None] * gram * self._root
         self._residual_eigenvalues: dict[tuple[int, DType], float] = {}
+        self._residuals: dict[DType, tuple[int, Array]] = {}  # landmarks, and what they leave of K~
         self.step, self.looks = 0, dict[int, Look]()
 
     def residual_eigenvalue(self, dtype: DType = EXACT) -> float:
@@ -105,13 +110,27 @@ class Landmarks(LandmarkSearch):
         rows, at = (backend.points(x, kind, self.offset) for x in (self._sampled_rows, pivots))
         features = backend.features(self._kernel, at, rows, self._factor(), keep=True, sizes=False)
         low = backend.to_host(features.values) * self._root
-        residual = self._gram - inner(low, low)  # without BLAS, whose threads would go on spinning
+        residual = self._residual(low, dtype).copy()
         diagonal = residual.diagonal().copy()
         # A row's own residual is no share of many rows'.
         residual.flat[:: len(residual) + 1] = diagonal / self._share
         eigenvalue = _largest_eigenvalue(residual) * self._share
         self._residual_eigenvalues[key] = eigenvalue
         return eigenvalue
+
+    def _residual(self, low: Array, dtype: DType) -> Array:
+        """Return the sampled part of K~ without what ``low`` (p, h) explains, not to be changed.
+
+        Features of earlier landmarks stay the same. The parts are those between `RANKS`: the bits do not
+        depend on the numbers of landmarks that were looked at.
+        """
+        start, residual = self._residuals.get(dtype, (0, self._gram))
+        for stop in [*(rank for rank in RANKS if start < rank < len(low)), len(low)]:
+            part = low[start:stop]
+            # Without BLAS, whose threads would go on spinning.
+            residual, start = residual - inner(part, part), stop
+        self._residuals[dtype] = start, residual
+        return residual
 
     @property
     def damping(self) -> float:

@@ -330,7 +330,7 @@ class SwitchPolicy:
         The eigenvalue is assumed to keep falling.
         """
         assert self._landmarks is not None
-        slope, most = -_FALL, self._landmarks.most
+        slope, most = -_FALL, self._landmarks.largest
         if before is not None and now[0] > before[0]:
             slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
         return min(

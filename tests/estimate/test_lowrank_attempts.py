@@ -143,7 +143,9 @@ def test_rounding_ends_a_rigorous_attempt_before_its_passes(d, monkeypatch):
     x, y, draws = noisy(np.random.default_rng(7), n, d)
     searched, original = [], lowrank_choice.ruled_out
     monkeypatch.setattr(
-        lowrank_choice, "ruled_out", lambda *args: searched.append(original(*args)) or searched[-1]
+        lowrank_choice,
+        "ruled_out",
+        lambda *args, **options: searched.append(original(*args, **options)) or searched[-1],
     )
     monkeypatch.setattr(Passes, "sums", None)  # not called
     kernel = fm.RBF(1 / (2 * d))
@@ -184,7 +186,9 @@ def test_landmarks_that_take_longer_than_cg_are_ruled_out_at_a_glance(monkeypatc
     """In three columns the search for 300 landmarks of 5,000 rows took twice as long as all of CG."""
     n, lam, glances, original = 5000, 0.01, [], lowrank_choice.ruled_out
     monkeypatch.setattr(
-        lowrank_choice, "ruled_out", lambda *args: glances.append(args) or original(*args)
+        lowrank_choice,
+        "ruled_out",
+        lambda *args, **options: glances.append(args) or original(*args, **options),
     )
     for d, solver in ((2, "lowrank"), (3, "cg")):
         x, y, draws = noisy(np.random.default_rng(9), n, d)

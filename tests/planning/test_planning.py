@@ -9,9 +9,13 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.backends import get_backend
+from fastmcmd.estimate import lowrank_choice, trace_glance
+from fastmcmd.estimate.task import Task
 from fastmcmd.gram import GramOperator
 from fastmcmd.options import Options
+from fastmcmd.planning import exact
 from fastmcmd.planning.exact import exact_plan
+from fastmcmd.planning.lowrank import search
 from fastmcmd.planning.observed_outputs import ObservedOutputs
 from fastmcmd.planning.subsample import (
     Subsample,
@@ -20,6 +24,7 @@ from fastmcmd.planning.subsample import (
 )
 from fastmcmd.solvers import System
 from fastmcmd.solvers.certify import replaced
+from fastmcmd.solvers.preconditioner import RANKS, Landmarks
 
 
 def inputs_of(kind, n, d, seed=0):
@@ -522,3 +527,69 @@ def test_tiles_that_fit_in_part_are_foreseen():
     for limit in ("52MB", "55MB", "60MB"):
         plan = fm.plan(x, y=y, prediction=draws, memory_limit=limit)
         assert plan.cache == fm.cce(x, y, draws, memory_limit=limit).info.cache
+
+
+@pytest.mark.parametrize(("n", "d"), [(6000, 4), (8000, 3), (3000, 1)])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_plan_glances_at_the_rows_of_the_call(monkeypatch, n, d, scaled):
+    """Other rows could rule landmarks out where the call searches for them, and the other way round."""
+    x = inputs_of("normal", n, d).astype(np.float64)
+    y, _ = outputs_of(x)
+    kernel = fm.Scaled(fm.RBF(0.5), tuple(np.linspace(0.5, 2.0, d))) if scaled else fm.RBF(0.5)
+    trace_error, errors = trace_glance._trace_error, []
+
+    def recorded(search, lam, scale):
+        errors.append(trace_error(search, lam, scale))
+        return errors[-1]
+
+    monkeypatch.setattr(trace_glance, "_trace_error", recorded)
+    fm.plan(x, kernel, y=y, prediction=y + 0.1, lam=0.01)
+    of_plan = errors[:]
+    errors.clear()
+    fm.cce(x, y, y + 0.1, x_kernel=kernel, lam=0.01)
+    assert of_plan
+    assert of_plan == errors
+
+
+def test_a_plan_of_rows_on_disk_glances_as_the_call(monkeypatch):
+    """From 22,000 rows on the call searches rows on disk without a glance."""
+    glances, x, kernel = [], inputs_of("normal", 6000, 3), fm.RBF(0.5)
+    monkeypatch.setattr(
+        lowrank_choice,
+        "trace_may_suffice",
+        lambda x, n, *arguments: glances.append((len(x), n)) or True,
+    )
+    on_disk, in_memory = Subsample(6000, x[:300]), Subsample(6000, x[:300], all_rows=x)
+    task = Task(kernel, on_disk.y_kernel, options_of(), on_disk.x)
+    for patient in (5000, 10_000):
+        monkeypatch.setattr(lowrank_choice, "_PATIENT", patient)
+        for rows in (on_disk, in_memory):
+            search(rows, task, 0.01)
+    assert glances == [(6000, 6000), (300, 6000), (6000, 6000)]
+
+
+@pytest.mark.parametrize(("n", "counts"), [(12_000, [1333]), (16_000, [1000, 1777])])
+def test_a_hard_problem_runs_on_few_rows_first_only_if_these_are_far_fewer(monkeypatch, n, counts):
+    row_counts, problem_of = [], exact._Run._problem_of
+
+    def recorded(self, some, stop):
+        row_counts.append(len(some))
+        return problem_of(self, some, stop)
+
+    monkeypatch.setattr(exact._Run, "_problem_of", recorded)
+    fm.plan(inputs_of("normal", n, 40), fm.RBF(0.05), lam=1e-5, solver="cg", dtype="float64")
+    assert row_counts == counts
+
+
+def test_landmarks_are_few_of_the_rows_that_represent_others():
+    x = inputs_of("normal", 3000, 4)
+    kernel, lam = fm.RBF(0.5), 1e-3
+    for n, most in ((50_000, 600), (3000, RANKS[-1])):
+        some, backend = Subsample(n, x), get_backend("auto", kernel)
+        stands = SubsampleOperator(
+            some.some(1000), some, backend, kernel, np.dtype(np.float32), 10**9
+        )
+        landmarks = Landmarks(stands, np.full(1000, 1000 * lam), 10**9)
+        assert landmarks.most == most
+        assert landmarks.largest == RANKS[-1]
+        assert len(landmarks.rows) >= 2 * most

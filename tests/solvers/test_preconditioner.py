@@ -190,6 +190,26 @@ def test_landmarks_are_the_same_each_time(rng):
     np.testing.assert_array_equal(first.kernel_features().pivots, again.kernel_features().pivots)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_is_left_does_not_depend_on_earlier_looks(rng, dtype):
+    """A resumed run decides by the same bits; each look adds what its own landmarks explain."""
+    operator, shift = operator_of(rng, 900, 6), np.full(900, 0.05)
+    landmarks, same_landmarks = (Landmarks(operator, shift, BUDGET) for _ in range(2))
+    for rank in (*RANKS[:4], 200):
+        landmarks.grow(rank)
+        landmarks.residual_eigenvalue(np.dtype(dtype))
+        same_landmarks.grow(rank)
+    assert landmarks.rank == 200
+    eigenvalue = landmarks.residual_eigenvalue(np.dtype(dtype))
+    assert eigenvalue == same_landmarks.residual_eigenvalue(np.dtype(dtype))
+    # The same from all landmarks at once, by dense algebra.
+    p = landmarks.kernel_features().transform(landmarks._sampled_rows)
+    residual = (operator.kernel(landmarks._sampled_rows) - p @ p.T) / shift[0]
+    share = 900 / len(residual)
+    residual.flat[:: len(residual) + 1] /= share
+    assert eigenvalue == pytest.approx(np.linalg.eigvalsh(residual)[-1] * share, rel=0.1)
+
+
 def test_a_kernel_of_low_rank_has_no_more_landmarks(rng):
     operator = operator_of(rng, kernel=fm.Polynomial(2, gamma=1.0))
     landmarks = Landmarks(operator, np.full(500, 0.5), BUDGET)
