@@ -149,21 +149,21 @@ def test_predictions_beyond_the_cells_are_integrated():
     loc, scale = cloud(5000)
     prediction = predictive.StudentT(5.0, loc, scale)
     means, integrals = means_of(prediction)
-    others = predictive.StudentT([5.0, 5.0, 3.0, 5.0], [0.0, 80.0, 0.1, 0.2], [1e-3, 1.0, 0.5, 0.5])
-    mean, residual, error = means.of(others)
-    expected = integrals(others.take(np.arange(3)))
+    foreign = predictive.StudentT([5.0, 5.0, 3.0, 5.0], [0.0, 80.0, 0.1, 0.2], [1e-3, 1.0, 0.5, 0.5])
+    mean, residual, error = means.of(foreign)
+    expected = integrals(foreign.take(np.arange(3)))
     for ours, theirs in zip((mean, residual, error), expected, strict=True):
         np.testing.assert_allclose(ours[:3], theirs, atol=4e-8)
-    assert np.linalg.norm(mean[3] - integrals(others)[0][3]) < 1e-7
+    assert np.linalg.norm(mean[3] - integrals(foreign)[0][3]) < 1e-7
 
 
 def test_blocks_of_rows_and_threads_do_not_matter():
     prediction = families(4000)["Logistic"]
     means, _ = means_of(prediction)
-    whole = means.of(prediction)
+    at_once = means.of(prediction)
     order = np.random.default_rng(4).permutation(4000)
     for rows in np.array_split(order, 13):
-        for part, every in zip(means.of(prediction.take(rows)), whole, strict=True):
+        for part, every in zip(means.of(prediction.take(rows)), at_once, strict=True):
             np.testing.assert_array_equal(part, every[rows])
     before = fm.get_num_threads()
     try:
@@ -171,7 +171,7 @@ def test_blocks_of_rows_and_threads_do_not_matter():
         again = means_of(prediction)[0].of(prediction)
     finally:
         fm.set_num_threads(before)
-    for one, other in zip(again, whole, strict=True):
+    for one, other in zip(again, at_once, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
