@@ -36,6 +36,11 @@ _LEAST_ROWS = 1000  # rows from which interpolation is tried
 _SHARE = 0.5  # largest share of the rows that is integrated
 _OF_GOAL = 0.25  # share of the goal: error of interpolation
 _ROUNDS = 6  # rounds of bisections
+_TOTAL = 3  # integrals in all rounds, relative to the largest number in the end
+_UNRESOLVED = (
+    3000  # error of the first cell, relative to the goal, from which bisections would not do
+)
+_TAILS = np.array([1e-16, 0.5])  # levels of quantiles that integrals need, from both ends
 # Rows of a cell that are integrated for comparison, at most; points of the cell for each of them.
 _COMPARED, _POINTS_OF_COMPARED = 10, 8
 _TIMES = 4  # error of a cell, relative to the largest difference at these rows beyond errors of integrals
@@ -75,10 +80,19 @@ class _FamilyMeans:
         self._tree, self._integrate = tree, integrate
         self._rng = generator(len(prediction), Purpose.PROBE)
         self._integrals: dict[ParameterCell, _CellIntegrals] = {}
-        self._add(list(tree.cells()))
+        cells = list(tree.cells())
+        # One cell shows whether series converge: those of kernels or densities with kinks may not.
+        most_rows = max(cells, key=lambda cell: len(cell.rows) if cell.counts else 0)
+        self._add([most_rows])
+        self.serves = self._integrals[most_rows].off <= _UNRESOLVED * goal
+        if not self.serves:
+            return
+        self._add([cell for cell in cells if cell is not most_rows])
+        total = self.sites
         for _ in range(_ROUNDS):
             inexact = self._inexact(goal)
-            if not inexact or self.sites + sum(map(len, inexact)) > most:
+            total += 2 * sum(map(len, inexact))
+            if not inexact or total > _TOTAL * most:
                 break
             for cell in inexact:
                 terms = cell.omitted_terms(self._integrals.pop(cell).mean)
@@ -111,6 +125,8 @@ class _FamilyMeans:
 
     def _add(self, cells: list[ParameterCell]) -> None:
         """Integrate at the points of cells or their rows, and at some rows for comparison."""
+        if not cells:
+            return
         compared = [self._tree.coordinates_of(self._rows_to_compare(cell)) for cell in cells]
         sites = [*(self._tree.sites_of(cell) for cell in cells), *compared]
         ends = np.cumsum([len(at) for at in sites])[:-1]
@@ -133,7 +149,7 @@ class _FamilyMeans:
     def _rows_to_compare(self, cell: ParameterCell) -> Index:
         if not cell.counts:
             return cell.rows[:0]
-        count = min(_COMPARED, len(cell) // _POINTS_OF_COMPARED)
+        count = min(_COMPARED, max(1, len(cell) // _POINTS_OF_COMPARED))
         return self._rng.choice(cell.rows, count, replace=False)
 
     def of(self, part: Family) -> Integrals:
@@ -230,9 +246,15 @@ def integration_sites(prediction: Predictive, kernel: Kernel, goal: float) -> li
     trees = _trees(prediction, kernel, goal)
     if trees is None:
         return None
-    return [
-        tree.at(np.concatenate([tree.sites_of(cell) for cell in tree.cells()])) for _, tree in trees
-    ]
+    return [tree.sites() for _, tree in trees]
+
+
+def _finite(tree: CellTree) -> bool:
+    """Tell whether all sites have quantiles within doubles: between rows, they may lie beyond."""
+    sites = tree.sites()
+    levels = np.broadcast_to(_TAILS, (len(sites), len(_TAILS)))
+    ends = sites.quantiles_at(levels), sites.upper_quantiles_at(levels)
+    return all(bool(np.isfinite(end).all()) for end in ends)
 
 
 def _trees(
@@ -246,7 +268,7 @@ def _trees(
         tree = None
         if isinstance(part, Family) and largest > 0:
             tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
-        if tree is None or not isinstance(part, Family):
+        if tree is None or not isinstance(part, Family) or not _finite(tree):
             return None
         trees.append((part, tree))
     size = sum(tree.size for _, tree in trees)

@@ -231,6 +231,10 @@ class CellTree:
         """Return the coordinates of the points of a cell, or of its rows if these count themselves."""
         return cell.points() if cell.counts else self._at[cell.rows]
 
+    def sites(self) -> Family:
+        """Return the predictions at the sites of all cells."""
+        return self.at(np.concatenate([self.sites_of(cell) for cell in self.cells()]))
+
     def located(self, at: Array) -> Iterator[tuple[ParameterCell, Index]]:
         """Yield cells with the indices of the coordinates (m, k) on their side of all bisections."""
         todo: list[tuple[_Branch | ParameterCell, Index]] = [(self._root, np.arange(len(at)))]
@@ -292,7 +296,7 @@ class CellTree:
         corners = np.stack(np.meshgrid(*zip(low, high, strict=True), indexing="ij"), axis=-1)
         quantiles = self.at(corners.reshape(-1, k)).quantile(_LEVELS).reshape(*[2] * k, -1)
         spread = np.ptp(quantiles[..., _QUARTILES], axis=-1).min() / _OF_QUARTILES
-        width = sqrt(self._smallest**2 + spread**2)
+        width = float(np.hypot(self._smallest, spread))
         moves = [float(np.abs(np.diff(quantiles, axis=axis)).max()) / width for axis in range(k)]
         moves = [move if np.isfinite(move) else np.inf for move in moves]
         least = np.where(self._logarithmic, _OF_LOGARITHM * (high - low), 0.0)
