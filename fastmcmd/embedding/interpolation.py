@@ -3,9 +3,9 @@
 Integrals of a row take up to a millisecond. Expected features are smooth in the parameters of a family, so
 those at Chebyshev points of cells (`CellTree`) determine the features of all rows, and later passes over
 the rows integrate nothing. The error of a cell is estimated from the terms that its series lack, and
-compared with rows that are integrated themselves; cells whose error is too large are bisected. To it a row
-adds the largest error of an integral at a point: such errors vary as slowly as the features themselves, or
-independently, and the squares of the weights of all points sum to about 1.
+compared with rows that are integrated themselves, rare ones among them. Cells whose error is too large are
+bisected. To it a row adds the largest error of an integral at a point: such errors vary as slowly as the
+features themselves, or independently, and the squares of the weights of all points sum to about 1.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ _LEAST_ROWS = 1000  # rows from which interpolation is tried
 _SHARE = 0.5  # largest share of the rows that is integrated
 _OF_GOAL = 0.25  # share of the goal: error of interpolation
 _ROUNDS = 6  # rounds of bisections
-_TOTAL = 3  # integrals in all rounds, relative to the largest number in the end
+_TOTAL = 1.2  # integrals in all rounds, relative to the largest number in the end
 _UNRESOLVED = (
     3000  # error of the first cell, relative to the goal, from which bisections would not do
 )
 _TAILS = np.array([1e-16, 0.5])  # levels of quantiles that integrals need, from both ends
-# Rows of a cell that are integrated for comparison, at most; points of the cell for each of them.
-_COMPARED, _POINTS_OF_COMPARED = 10, 8
+# Random rows of a cell that are integrated for comparison, at most, and as many at random places; points of
+# the cell for each of them.
+_COMPARED, _POINTS_OF_COMPARED = 8, 12
 _TIMES = 4  # error of a cell, relative to the largest difference at these rows beyond errors of integrals
 _BLOCK = 1 << 19  # weights of a block of rows
 
@@ -147,10 +148,16 @@ class _FamilyMeans:
             )
 
     def _rows_to_compare(self, cell: ParameterCell) -> Index:
+        """Return random rows, and those nearest to random places: rare rows may be unlike the rest."""
         if not cell.counts:
             return cell.rows[:0]
-        count = min(_COMPARED, max(1, len(cell) // _POINTS_OF_COMPARED))
-        return self._rng.choice(cell.rows, count, replace=False)
+        count = min(_COMPARED, max(2, len(cell) // _POINTS_OF_COMPARED))
+        random_rows = self._rng.choice(cell.rows, count)
+        size = np.where(cell.high > cell.low, cell.high - cell.low, 1.0)
+        at = (self._tree.coordinates_of(cell.rows) - cell.low) / size
+        places = self._rng.uniform(size=(count, at.shape[1]))
+        nearest = [int(np.square(at - place).sum(axis=1).argmin()) for place in places]
+        return np.unique(np.append(random_rows, cell.rows[nearest]))
 
     def of(self, part: Family) -> Integrals:
         """Return the integrals of some of the predictions; others are integrated here."""
@@ -250,11 +257,12 @@ def integration_sites(prediction: Predictive, kernel: Kernel, goal: float) -> li
 
 
 def _finite(tree: CellTree) -> bool:
-    """Tell whether all sites have quantiles within doubles: between rows, they may lie beyond."""
+    """Tell whether all sites have proper quantiles: between rows, they may be equal or beyond doubles."""
     sites = tree.sites()
     levels = np.broadcast_to(_TAILS, (len(sites), len(_TAILS)))
     ends = sites.quantiles_at(levels), sites.upper_quantiles_at(levels)
-    return all(bool(np.isfinite(end).all()) for end in ends)
+    spread = np.diff(sites.quantile(np.array([0.25, 0.75])), axis=1)
+    return bool((spread > 0).all()) and all(bool(np.isfinite(end).all()) for end in ends)
 
 
 def _trees(

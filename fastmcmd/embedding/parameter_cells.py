@@ -26,7 +26,7 @@ Index = NDArray[np.intp]
 
 _MOST_DIMENSIONS = 3  # parameters that differ between rows
 _LONGEST = 8.0  # largest move within a cell, relative to the width of smoothed densities
-_COUNTS = (4, 6, 8, 10, 12)  # numbers of points along a parameter
+_COUNTS = (6, 8, 10, 12)  # numbers of points along a parameter
 _LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9])  # of quantiles that show how far distributions move
 _QUARTILES = 1, 3  # their places
 _OF_QUARTILES = 1.35  # ratio of their distance to the standard deviation of normal distributions

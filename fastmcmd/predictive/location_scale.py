@@ -542,7 +542,9 @@ class Uniform(Family):
     def at(self, coordinates: Array) -> Uniform:
         """Return the distributions at coordinates (m, 2)."""
         low, length = coordinates.T
-        return Uniform(low, low + np.exp(length))
+        part = Uniform.__new__(Uniform)  # ends may be equal by rounding
+        Family.__init__(part, {"low": low, "high": low + np.exp(length)})
+        return part
 
     @property
     def mean(self) -> Array:
