@@ -110,27 +110,20 @@ class Landmarks(LandmarkSearch):
         rows, at = (backend.points(x, kind, self.offset) for x in (self._sampled_rows, pivots))
         features = backend.features(self._kernel, at, rows, self._factor(), keep=True, sizes=False)
         low = backend.to_host(features.values) * self._root
-        residual = self._residual(low, dtype).copy()
+        # Features of earlier landmarks stay the same, so only further ones are subtracted, in parts between
+        # `RANKS`: the bits do not depend on the numbers of landmarks that were looked at.
+        first, residual = self._residuals.get(dtype, (0, self._gram))
+        for last in [*(rank for rank in RANKS if first < rank < len(low)), len(low)]:
+            # Without BLAS, whose threads would go on spinning.
+            residual, first = residual - inner(low[first:last], low[first:last]), last
+        self._residuals[dtype] = first, residual
+        residual = residual.copy()
         diagonal = residual.diagonal().copy()
         # A row's own residual is no share of many rows'.
         residual.flat[:: len(residual) + 1] = diagonal / self._share
         eigenvalue = _largest_eigenvalue(residual) * self._share
         self._residual_eigenvalues[key] = eigenvalue
         return eigenvalue
-
-    def _residual(self, low: Array, dtype: DType) -> Array:
-        """Return the sampled part of K~ without what ``low`` (p, h) explains, not to be changed.
-
-        Features of earlier landmarks stay the same. The parts are those between `RANKS`: the bits do not
-        depend on the numbers of landmarks that were looked at.
-        """
-        start, residual = self._residuals.get(dtype, (0, self._gram))
-        for stop in [*(rank for rank in RANKS if start < rank < len(low)), len(low)]:
-            part = low[start:stop]
-            # Without BLAS, whose threads would go on spinning.
-            residual, start = residual - inner(part, part), stop
-        self._residuals[dtype] = start, residual
-        return residual
 
     @property
     def damping(self) -> float:
