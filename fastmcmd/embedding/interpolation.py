@@ -38,7 +38,7 @@ _OF_GOAL = 0.25  # share of the goal: error of interpolation
 _ROUNDS = 6  # rounds of bisections
 _TOTAL = 1.2  # integrals in all rounds, relative to the largest number in the end
 _UNRESOLVED = (
-    3000  # error of the first cell, relative to the goal, from which bisections would not do
+    3000  # error of the first cell, relative to the goal, from which bisections do not help
 )
 _TAILS = np.array([1e-16, 0.5])  # levels of quantiles that integrals need, from both ends
 # Random rows of a cell that are integrated for comparison, at most, and as many at random places; points of
@@ -238,12 +238,11 @@ class InterpolatedMeans:
 
     def of(self, prediction: Predictive) -> Integrals:
         """Return the means (m, r), residuals (m,) and errors (m,) of some of the predictions."""
-        integrals = [
-            (weight[:, None] * mean, weight * residual, weight * error)
-            for (weight, part), family in zip(parts_of(prediction), self._families, strict=True)
-            if isinstance(part, Family)
-            for mean, residual, error in [family.of(part)]
-        ]
+        integrals = []
+        for (weight, part), family in zip(parts_of(prediction), self._families, strict=True):
+            assert isinstance(part, Family), "as all predictions"
+            mean, residual, error = family.of(part)
+            integrals.append((weight[:, None] * mean, weight * residual, weight * error))
         mean, residual, error = (sum(one[1:], one[0]) for one in zip(*integrals, strict=True))
         return mean, residual, error
 
@@ -271,12 +270,14 @@ def _trees(
     if len(prediction) < _LEAST_ROWS or prediction.columns > 1:
         return None
     largest = float(np.sqrt(kernel.diagonal(np.zeros((1, 1)))[0]))
+    if not largest > 0:
+        return None
     trees = []
     for _, part in parts_of(prediction):
-        tree = None
-        if isinstance(part, Family) and largest > 0:
-            tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
-        if tree is None or not isinstance(part, Family) or not _finite(tree):
+        if not isinstance(part, Family):
+            return None
+        tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
+        if tree is None or not _finite(tree):
             return None
         trees.append((part, tree))
     size = sum(tree.size for _, tree in trees)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import UNIT
@@ -175,11 +176,8 @@ class PanelSums:
         if not len(new):
             return
         k = np.arange(_TERMS)
-        angles = (k + 0.5) * np.pi / _TERMS
-        to_series = np.cos(np.outer(k, angles)) * 2 / _TERMS
-        to_series[0] /= 2
         cells = np.linspace(-1, 1, 2 * _CELLS + 1)
-        places = np.concatenate([np.cos(angles), _CHECKS, cells])
+        places = np.concatenate([chebyshev_points(_TERMS), _CHECKS, cells])
         series = np.empty((len(new), _TERMS, self._features.rank))
         residual, errors = np.empty((len(new), _CELLS)), np.empty(len(new))
         step = max(1, _MOST_MOMENTS // (len(places) * max(1, self._features.rank)))
@@ -192,7 +190,7 @@ class PanelSums:
             worst = np.maximum(residuals[:, :-1:2], residuals[:, 1::2])
             worst = np.maximum(worst, residuals[:, 2::2])
             p = p.reshape(len(some), len(places), -1)
-            coefficients = np.einsum("kt,str->skr", to_series, p[:, :_TERMS])
+            coefficients = np.einsum("kt,str->skr", to_series(_TERMS), p[:, :_TERMS])
             at = np.cos(np.outer(np.arccos(_CHECKS), k))
             off = np.linalg.norm(
                 np.einsum("ck,skr->scr", at, coefficients) - p[:, _TERMS : _TERMS + len(_CHECKS)],

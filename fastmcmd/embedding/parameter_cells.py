@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
@@ -30,26 +31,12 @@ _COUNTS = (6, 8, 10, 12)  # numbers of points along a parameter
 _LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9])  # of quantiles that show how far distributions move
 _QUARTILES = 1, 3  # their places
 _OF_QUARTILES = 1.35  # ratio of their distance to the standard deviation of normal distributions
-_OF_LENGTH = (
-    8.0  # ratio of `variation_length` to the standard deviation of the bump of an RBF kernel
-)
+_OF_LENGTH = 8.0  # ratio of `variation_length` to the standard deviation of an RBF kernel's bump
 _OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
 _FEW = 16  # rows that no further cell would serve
 _MOST_ROWS = 1_000_000  # rows from which cells are made
 _DEEPEST = 100  # bisections one after another
 _WORTH = 1.3  # smallest ratio of the rows of a cell to its points
-
-
-def _points(count: int) -> Array:
-    """Return the Chebyshev points of [-1, 1]."""
-    return np.cos((np.arange(count) + 0.5) * np.pi / count)
-
-
-def _to_series(count: int) -> Array:
-    """Return the matrix from values at Chebyshev points to coefficients of Chebyshev polynomials."""
-    matrix = np.cos(np.outer(np.arange(count), np.arccos(_points(count)))) * 2 / count
-    matrix[0] /= 2
-    return matrix
 
 
 def _count_of(ratio: float, goal: float) -> int:
@@ -90,7 +77,9 @@ class ParameterCell:
     def points(self) -> Array:
         """Return the coordinates (s, k) of its Chebyshev points."""
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        axes = [m + h * _points(q) for m, h, q in zip(middle, half, self.counts, strict=True)]
+        axes = [
+            m + h * chebyshev_points(q) for m, h, q in zip(middle, half, self.counts, strict=True)
+        ]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
     def holds(self, at: Array) -> NDArray[np.bool_]:
@@ -109,7 +98,7 @@ class ParameterCell:
             angles = np.arccos(self._places(at, axis))
             of_axis = np.empty((len(at), count))
             cosines = np.cos(angles[:, None] * np.arange(count))
-            core().dense_matmul(cosines, _to_series(count), of_axis, threads=1)  # row by row
+            core().dense_matmul(cosines, to_series(count), of_axis, threads=1)  # row by row
             weights = (weights[:, :, None] * of_axis[:, None, :]).reshape(len(at), -1)
         return weights
 
@@ -117,7 +106,9 @@ class ParameterCell:
         """Return the least and the largest of ``values`` (s,) at the points around coordinates (m, k)."""
         corners = [np.zeros(len(at), dtype=np.intp)]
         for axis, count in enumerate(self.counts):
-            after = np.searchsorted(-_points(count), -self._places(at, axis))  # points descend
+            after = np.searchsorted(
+                -chebyshev_points(count), -self._places(at, axis)
+            )  # points descend
             ends = np.clip(after - 1, 0, count - 1), np.clip(after, 0, count - 1)
             corners = [corner * count + end for corner in corners for end in ends]
         of_corners = np.stack([values[corner] for corner in corners])
@@ -130,7 +121,7 @@ class ParameterCell:
         """
         series = values.reshape(*self.counts, -1)
         for axis, count in enumerate(self.counts):
-            series = np.moveaxis(np.tensordot(_to_series(count), series, (1, axis)), 0, axis)
+            series = np.moveaxis(np.tensordot(to_series(count), series, (1, axis)), 0, axis)
         norms = np.linalg.norm(series, axis=-1)
         omitted = np.zeros(len(self.counts))
         for axis, count in enumerate(self.counts):

@@ -102,11 +102,8 @@ class Family(ScipyPredictive):
 
     def at(self, coordinates: Array) -> Family:
         """Return the distributions of this family at coordinates (m, k)."""
-        part = type(self).__new__(type(self))
-        columns = zip(self._names, coordinates.T, strict=True)
-        values = {name: np.exp(v) if name in self._scales else v for name, v in columns}
-        Family.__init__(part, values)
-        return part
+        columns = zip(self._names, coordinates.T, self.logarithmic, strict=True)
+        return self._with({name: np.exp(one) if is_log else one for name, one, is_log in columns})
 
     @cached_property
     def frozen(self) -> Any:
@@ -118,8 +115,12 @@ class Family(ScipyPredictive):
 
     def take(self, rows: NDArray[np.intp]) -> Family:
         """Return the distributions of some rows."""
+        return self._with({name: getattr(self, name)[rows] for name in self._names})
+
+    def _with(self, values: dict[str, Array]) -> Family:
+        """Return distributions of this family with other parameters, which are not checked."""
         part = type(self).__new__(type(self))
-        Family.__init__(part, {name: getattr(self, name)[rows] for name in self._names})
+        Family.__init__(part, values)
         return part
 
     def cdf(self, y: ArrayLike) -> Array:

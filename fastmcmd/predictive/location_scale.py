@@ -539,12 +539,10 @@ class Uniform(Family):
         """Which coordinates are logarithms: those of the lengths."""
         return False, True
 
-    def at(self, coordinates: Array) -> Uniform:
+    def at(self, coordinates: Array) -> Family:
         """Return the distributions at coordinates (m, 2)."""
         low, length = coordinates.T
-        part = Uniform.__new__(Uniform)  # ends may be equal by rounding
-        Family.__init__(part, {"low": low, "high": low + np.exp(length)})
-        return part
+        return self._with({"low": low, "high": low + np.exp(length)})
 
     @property
     def mean(self) -> Array:

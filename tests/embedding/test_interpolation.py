@@ -67,6 +67,13 @@ def means_of(prediction, kernel=KERNEL, goal=GOAL):
     return InterpolatedMeans.of_all(prediction, kernel, integrals, goal), integrals
 
 
+def assert_within_errors(means, integrals, some):
+    """Compare interpolated means of some predictions with their integrals."""
+    mean, _, error = means.of(some)
+    expected, _, errors = integrals(some)
+    assert (np.linalg.norm(mean - expected, axis=1) <= error + errors).all()
+
+
 @pytest.mark.parametrize("name", families(2))
 def test_coordinates_are_those_of_the_parameters(name):
     prediction = families(50)[name]
@@ -129,9 +136,7 @@ def test_mixtures_are_sums_of_their_families():
     prediction = fm.Mixture(parts, np.stack([share, 1 - share], axis=1))
     means, integrals = means_of(prediction)
     rows = np.r_[:60, 7000:7060]
-    mean, _, error = means.of(prediction.take(rows))
-    expected, _, errors = integrals(prediction.take(rows))
-    assert (np.linalg.norm(mean - expected, axis=1) <= error + errors).all()
+    assert_within_errors(means, integrals, prediction.take(rows))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -142,9 +147,7 @@ def test_rare_rows_unlike_the_rest_are_integrated_themselves(seed):
     loc[rare], scale[rare] = rng.normal(0, 5, 7), np.exp(rng.normal(0, 3, 7))
     prediction = predictive.Laplace(loc, scale)
     means, integrals = means_of(prediction)
-    mean, _, error = means.of(prediction.take(rare))
-    expected, _, errors = integrals(prediction.take(rare))
-    assert (np.linalg.norm(mean - expected, axis=1) <= error + errors).all()
+    assert_within_errors(means, integrals, prediction.take(rare))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -156,9 +159,7 @@ def test_errors_of_rare_narrow_rows_hold_under_a_weak_narrow_kernel(seed):
     scale[rare] = 0.01 * np.exp(0.5 * rng.normal(size=30))
     prediction, kernel = predictive.Laplace(loc, scale), fm.RBF(0.3) + 1e-4 * fm.RBF(300.0)
     means, integrals = means_of(prediction, kernel, 1e-3)
-    mean, _, error = means.of(prediction.take(rare))
-    expected, _, errors = integrals(prediction.take(rare))
-    assert (np.linalg.norm(mean - expected, axis=1) <= error + errors).all()
+    assert_within_errors(means, integrals, prediction.take(rare))
 
 
 def test_predictions_beyond_the_cells_are_integrated():
@@ -211,9 +212,7 @@ def test_one_parameter_in_a_narrow_range_needs_few_points():
     loc = np.random.default_rng(8).uniform(0, 0.2, 3000)
     prediction = predictive.Laplace(loc, np.ones(3000))
     means, integrals = means_of(prediction)
-    mean, _, error = means.of(prediction.take(np.arange(50)))
-    expected, _, errors = integrals(prediction.take(np.arange(50)))
-    assert (np.linalg.norm(mean - expected, axis=1) <= error + errors).all()
+    assert_within_errors(means, integrals, prediction.take(np.arange(50)))
     (sites,) = integration_sites(prediction, KERNEL, GOAL)
     assert len(sites) < 20
 
