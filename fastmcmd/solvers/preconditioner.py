@@ -126,6 +126,12 @@ class Landmarks(LandmarkSearch):
         return eigenvalue
 
     @property
+    def unexplained(self) -> float:
+        """Share of the sum of ``k(x, x)`` that the landmarks leave of the candidates."""
+        total = float(self.diagonal.sum())
+        return float(self.residual_diagonal.sum()) / total if total > 0 else 0.0
+
+    @property
     def damping(self) -> float:
         """``mu - 1``: the median of the diagonal of ``E~``."""
         return float(np.median(self.residual_diagonal * self.weight))

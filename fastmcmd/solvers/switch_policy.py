@@ -40,6 +40,7 @@ _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until
 # to one product.
 _PER_PRODUCT, _FIRST_GAIN, _MARGIN = 8.0, 0.2, 0.05
 _ROUNDED = 2.0  # factor by which float32 features may increase the remaining eigenvalue
+_CLEARLY = 1e-3  # share of k(x, x) left by landmarks from which float32 adds nothing: 1e-4 of it at most, seen
 _USUAL = (128, 2.0)  # landmarks and products of a run that began with a preconditioner
 _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
@@ -144,6 +145,8 @@ def _stores(size: ProblemSize, landmarks: Landmarks) -> bool:
     """Tell whether a preconditioner stores its features: they fit, and float32 leaves little more of K."""
     if not size.fits_features(landmarks.rank):
         return False
+    if landmarks.unexplained > _CLEARLY:
+        return True
     exact = landmarks.residual_eigenvalue()
     return landmarks.residual_eigenvalue(FLOAT32) <= _ROUNDED * exact
 
