@@ -24,7 +24,7 @@ __all__ = ["budget_of", "feature_fits", "feature_problems", "least_for"]
 def budget_of(nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task) -> Budget:
     """Return the budget of a solve for all models at once."""
     columns = sum(
-        mean_features.features.rank * (1 if nature.same_system(model) else 2)
+        mean_features.columns * (1 if nature.same_system(model) else 2)
         for model, mean_features in pairs
     )
     return Budget.of(
@@ -81,7 +81,8 @@ def feature_fits(
     certificate = task.options.certificate
     return [
         PrimalFit(
-            mean_features.features, part, mean_features.truncation, certificate, task.options.tol
+            mean_features.features, part, mean_features.truncation, certificate, task.options.tol,
+            mean_features.basis,
         )
         for (_, mean_features), part in zip(pairs, _parts(nature, pairs, results), strict=True)
     ]

@@ -318,7 +318,7 @@ class _Work:
         pairs = list(group.values())
         if features is None:
             features = max(
-                (pair[1] for pair in pairs), key=lambda pair_features: pair_features.features.rank
+                (pair[1] for pair in pairs), key=lambda pair_features: pair_features.columns
             )
             features = replace(
                 features, outputs=expected_outputs(self._nature) + expected_outputs(model)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from fastmcmd.embedding.sample import (
     Sample,
     same_outputs,
 )
+from fastmcmd.estimate.leading_columns import leading_columns
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.gram import KernelFeatures
@@ -68,6 +70,8 @@ _NORMS = 1e-6  # error of embeddings, relative to sqrt(k(y, y)), that their norm
 _NORM_ROWS = 1000  # rows whose norms are computed at once
 _PROBED = 12  # predictions on which the error is tried
 _ROUNDS = 8  # largest number of rounds of choosing pivots
+# What columns may omit: a share of the tolerance, or of the residual of the features; it adds to squares.
+_OMITTED_SHARE, _OMITTED_OF_RESIDUAL = 0.2, 0.5
 _UNCOVERED_SHARE = 0.1  # share of the tolerance: error from rows that more outputs could cover
 _RELAXED, _MOST_RELAXED = (
     1e3,
@@ -92,6 +96,8 @@ class MeanFeatures:
         Number of distinct outputs from which the features were chosen.
     norms : dict of ndarray (n,), optional
         `inference.row_norms` of the rows, if the features give them without further work.
+    basis : ndarray (r, c), optional
+        Directions of the features, in which ``means`` (n, c) are given; by default all of them.
     """
 
     features: KernelFeatures | LineFeatures
@@ -99,10 +105,18 @@ class MeanFeatures:
     truncation: Truncation
     outputs: int
     norms: dict[str, Array] | None = None
+    basis: Array | None = None
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of the means."""
+        return int(self.means[0].shape[1])
 
 
 def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | None:
     """Return the mean output features of two samples, or None if the dense form is better.
+
+    They have as many columns as directions in which the means vary more than the tolerance shows.
 
     The dense form is better if ``k_Y`` has no low rank over the outputs, and for small samples. It is also
     better if predictions have inner products in closed form, and features at the rank limit would miss the
@@ -111,6 +125,12 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     sides = (nature, model)
     if better_dense(sides, task) or _small(sides, task):
         return None
+    found = _all_features(sides, task)
+    return None if found is None else _in_few_columns(found, sides, task)
+
+
+def _all_features(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
+    """Return mean features with a column for each feature, or None if the dense form is better."""
     in_closed_form = pairs_in_closed_form(sides, task)
     if not in_closed_form and _on_line(sides, task):
         # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
@@ -121,6 +141,25 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         if by_panels is not None:
             return by_panels
     return _by_pivots(sides, task, in_closed_form)
+
+
+def _in_few_columns(
+    found: MeanFeatures, sides: tuple[Sample, Sample], task: Task
+) -> MeanFeatures:
+    """Return mean features in few columns, if that omits little beside their truncation."""
+    truncation = found.truncation
+    allowed = max(
+        _OMITTED_SHARE * task.options.tol * 2 / max(task.scale, 1e-300),
+        _OMITTED_OF_RESIDUAL * truncation.residual,
+    )
+    weights = [1 / side.shift for side in sides][: len(found.means)]
+    few = leading_columns(found.means, weights, allowed)
+    if few is None:
+        return found
+    residual = math.hypot(truncation.residual, few.omitted)  # orthogonal to what features omit
+    return replace(
+        found, means=few.rows, basis=few.basis, truncation=replace(truncation, residual=residual)
+    )
 
 
 def _by_pivots(

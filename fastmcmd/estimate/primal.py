@@ -83,13 +83,35 @@ class Truncation:
 
 @dataclass(frozen=True, eq=False)
 class PrimalFit:
-    """A fitted difference of conditional embeddings in feature form."""
+    """A fitted difference of conditional embeddings in feature form.
+
+    Attributes
+    ----------
+    features : KernelFeatures or LineFeatures
+        Features of the output kernel.
+    parts : list of Part
+        Solved systems.
+    truncation : Truncation
+        Bounds on the error of the features.
+    certificate : str
+        The option.
+    tol : float
+        Largest error that values should have.
+    basis : ndarray (r, c), optional
+        Directions of the features in which the parts have their columns; by default all of them.
+    """
 
     features: KernelFeatures | LineFeatures
     parts: list[Part]
     truncation: Truncation
     certificate: str
     tol: float = np.inf
+    basis: NDArray[np.float64] | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of columns of the solved systems."""
+        return int(self.parts[0].value.shape[1])
 
     def details(self) -> Json:
         """Return the fields of `Info` that this form determines, and the bytes it holds."""
@@ -102,7 +124,7 @@ class PrimalFit:
             "cache": min(
                 one.cache for one in operators
             ),  # "disk" before "packed" before "streamed"
-            "rank": self.features.rank,
+            "rank": self.rank,
             "iterations": sum(one.iterations for one in solved),
             "passes": sum(one.passes for one in operators),
             "notes": tuple(note for one in solved for note in one.notes),
@@ -135,7 +157,7 @@ class PrimalFit:
         error, kind = images.errors()
         if not self.truncation.rigorous:
             kind = "sampled"
-        return values, self.truncation.bounds(values, error, scale, self.features.rank), kind
+        return values, self.truncation.bounds(values, error, scale, self.rank), kind
 
     def _scale(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return ``sqrt(k(x, x))`` (q,), increased by the rounding of a float32 diagonal."""
@@ -190,12 +212,13 @@ class PrimalFit:
         )
 
     def difference(self, grid: HostArray | Rows) -> NDArray[np.float64]:
-        """Return ``B' k_X(x) - B'' k_X'(x)`` (q, r): the difference of the embeddings at x."""
+        """Return ``B' k_X(x) - B'' k_X'(x)`` (q, c): the difference of the embeddings at x."""
         return self._images(grid, self._scale(grid)).all()
 
     def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
-        return times(self.difference(grid), self.features.transform(y).T)
+        p = self.features.transform(y)
+        return times(self.difference(grid), (p if self.basis is None else times(p, self.basis)).T)
 
 
 def _padded(columns: int) -> int:

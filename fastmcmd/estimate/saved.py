@@ -108,7 +108,7 @@ def _form_state(
             if isinstance(form.features, LineFeatures)
             else _features_state(form.features)
         )
-        return FeatureState(features, parts, form.truncation)
+        return FeatureState(features, parts, form.truncation, form.basis)
     if isinstance(form, LowRankFit):
         low = [_low_rank_state(part) for part in form.parts]
         return LowRankState(_features_state(form.features), low, form.truncation, form.block_rows)
@@ -272,9 +272,14 @@ class _Reader:
                 if isinstance(state.features, LineState)
                 else _features(state.features, self.y_kernel, self.columns, backend)
             )
-            parts = [self.part(part, solved.rank) for part in state.parts]
-            options = self.options
-            return PrimalFit(solved, parts, state.truncation, options.certificate, options.tol)
+            basis, columns, options = state.basis, solved.rank, self.options
+            if basis is not None:
+                basis = _numbers(basis, "basis", solved.rank, None)
+                columns = basis.shape[1]
+            parts = [self.part(part, columns) for part in state.parts]
+            return PrimalFit(
+                solved, parts, state.truncation, options.certificate, options.tol, basis
+            )
         features = _features(state.features, self.y_kernel, self.columns, backend)
         low = [self.low_rank_part(part, features.rank) for part in state.parts]
         return LowRankFit(features, low, state.truncation, _count(state.block_rows, "block_rows"))

@@ -83,6 +83,7 @@ class FeatureState:
     features: FeaturesState | LineState
     parts: list[PartState]
     truncation: Truncation
+    basis: Array | None = None
 
 
 @dataclass(frozen=True)
