@@ -20,7 +20,7 @@ _NEGLIGIBLE = 1e-9  # share of the mass: pivots need not cover nodes of less wei
 # these leave uncovered add outputs of their own.
 _GRID, _LEAST_GRID, _GRID_PER_ROW = 2500, 250, 5
 _BLOCK = 1 << 21  # node values in memory at once
-_MOST_ROWS = 20000  # predictions whose nodes give candidates
+_MOST_ROWS = 2000  # predictions whose nodes give candidates
 _AT_ENDS = 100  # predictions of these whose range ends lowest, and as many whose range ends highest
 _VECTOR_ROWS, _VECTOR_DRAWS = 2000, 2  # predictions of vectors, and draws of each prediction
 _DRAWS_OF_ROW = 16  # draws of a prediction whose embedding has a large residual

@@ -18,8 +18,10 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd.backends.tall_skinny import eigh, inner, row_squares, times
 from fastmcmd.kernels.base import UNIT
 
-__all__ = ["LeadingColumns", "leading_columns"]
+__all__ = ["LeadingColumns", "leading_columns", "omissible"]
 
+# What columns may omit: a share of the tolerance, or of the residual of the features; it adds to squares.
+_SHARE, _OF_RESIDUAL = 0.2, 0.5
 _WORTH = 0.9  # share of the columns: more than these are not worth a rotation
 _LEAST = 16  # columns that a product computes together
 _PIVOTED = 0.25  # share of the allowed square that the pivots leave
@@ -45,6 +47,15 @@ class LeadingColumns:
     basis: Array
     rows: tuple[Array, ...]
     omitted: float
+
+
+def omissible(tol: float, scale: float, residual: float = 0.0) -> float:
+    """Return what columns may omit of the norm of rows, weighted with ``1 / D``.
+
+    It adds to the square of a value. ``scale`` is the largest ``sqrt(k(x, x))`` at points, and ``residual``
+    the weighted norm of what features leave out already.
+    """
+    return max(2.0 * _SHARE * tol / max(scale, 1e-300), _OF_RESIDUAL * residual)
 
 
 def leading_columns(

@@ -29,7 +29,7 @@ from fastmcmd.embedding.sample import (
     Sample,
     same_outputs,
 )
-from fastmcmd.estimate.leading_columns import leading_columns
+from fastmcmd.estimate.leading_columns import leading_columns, omissible
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.gram import KernelFeatures
@@ -39,6 +39,7 @@ from fastmcmd.solvers.costs import EXACT_COST, factor_cost
 
 __all__ = [
     "MOST_PAIRS",
+    "MOST_PIVOTS",
     "MOST_RANK",
     "MeanFeatures",
     "any_predicted",
@@ -55,7 +56,7 @@ _NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
-_MOST_PIVOTS = 200  # with more pivots, panels of the line take less time if they apply
+MOST_PIVOTS = 100  # with more pivots, panels of the line take less time if they apply
 _CANDIDATES = 7500  # approximate number of outputs that represent predicted distributions
 _MOST_DENSE = 5000  # inputs and points up to which systems for each point are cheap
 # Cost of features of few rows, of any rank, in float32 operations: of drawn outputs, of predicted ones and
@@ -70,8 +71,6 @@ _NORMS = 1e-6  # error of embeddings, relative to sqrt(k(y, y)), that their norm
 _NORM_ROWS = 1000  # rows whose norms are computed at once
 _PROBED = 12  # predictions on which the error is tried
 _ROUNDS = 8  # largest number of rounds of choosing pivots
-# What columns may omit: a share of the tolerance, or of the residual of the features; it adds to squares.
-_OMITTED_SHARE, _OMITTED_OF_RESIDUAL = 0.2, 0.5
 _UNCOVERED_SHARE = 0.1  # share of the tolerance: error from rows that more outputs could cover
 _RELAXED, _MOST_RELAXED = (
     1e3,
@@ -134,7 +133,7 @@ def _all_features(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | No
     in_closed_form = pairs_in_closed_form(sides, task)
     if not in_closed_form and _on_line(sides, task):
         # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
-        result = _by_pivots(sides, task, in_closed_form, _MOST_PIVOTS)
+        result = _by_pivots(sides, task, in_closed_form, MOST_PIVOTS)
         if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
             return result
         by_panels = _by_panels(sides, task)
@@ -148,10 +147,7 @@ def _in_few_columns(
 ) -> MeanFeatures:
     """Return mean features in few columns, if that omits little beside their truncation."""
     truncation = found.truncation
-    allowed = max(
-        _OMITTED_SHARE * task.options.tol * 2 / max(task.scale, 1e-300),
-        _OMITTED_OF_RESIDUAL * truncation.residual,
-    )
+    allowed = omissible(task.options.tol, task.scale, truncation.residual)
     weights = [1 / side.shift for side in sides][: len(found.means)]
     few = leading_columns(found.means, weights, allowed)
     if few is None:

@@ -22,6 +22,8 @@ from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.interpolation import integration_sites
 from fastmcmd.embedding.line import line_features, serves_on_line
 from fastmcmd.embedding.pivots import uncovered
+from fastmcmd.estimate.leading_columns import leading_columns, omissible
+from fastmcmd.estimate.outputs import MOST_PIVOTS
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels import Kernel
@@ -37,7 +39,7 @@ _EPS = 1e-15
 _DRAWS = 4  # draws of a row that decisions need
 _OUTPUTS = 4000  # observed outputs from which features are chosen
 # A fit takes candidates for pivots from the nodes of so many predictions, a plan from so many.
-_MOST_CHOSEN_FROM, _CHOSEN_FROM = 20_000, 500
+_MOST_CHOSEN_FROM, _CHOSEN_FROM = 2000, 500
 # Integrals of one in so many rows are timed, less than 2 % of their time, and closed forms of many rows.
 # Fewer rows would not show the time of many, which share their panels.
 _SHARE, _LEAST_ROWS, _MOST_ROWS = 64, 80, 1000
@@ -58,11 +60,14 @@ class Expectations:
         Seconds of a row.
     errors, residuals : ndarray (m,)
         Errors of the features of some rows, and the norms of what these do not represent beyond rounding.
+    means : ndarray (m, r)
+        Expected features of these rows.
     """
 
     a_row: float
     errors: Array
     residuals: Array
+    means: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,12 +205,12 @@ class ObservedOutputs:
         a_row = self._a_row(seconds, n)
         expected = results[-1]
         residuals = np.sqrt(uncovered(expected.residual, expected.floor))
-        return Expectations(a_row, expected.error, residuals)
+        return Expectations(a_row, expected.error, residuals, expected.mean)
 
     def seconds_at_once(
         self, n: int, task: Task, lam: float, searched: int = 0
     ) -> tuple[int, float]:
-        """Return the number of features, and the seconds of the mean features of ``n`` rows at once.
+        """Return the columns of the mean features of ``n`` rows at once, and their seconds.
 
         ``task`` and ``lam`` are kernels, options and regulariser of the fit. It has computed features of
         ``searched`` rows before, for landmarks that it does not use.
@@ -213,26 +218,34 @@ class ObservedOutputs:
         features, prediction = self.features, self.prediction
         assert features is not None
         if prediction is None or isinstance(prediction, Draws):
-            return features.rank, n * self.seconds_of_draws()
-        goal, rank = task.expectation_error(lam), features.rank
+            columns = self._columns(features.transform(self._some(_POINTS)), task, lam)
+            return columns, n * self.seconds_of_draws()
+        goal = task.expectation_error(lam)
         expected = self.expectations(n, min(n, _PART) if searched else n, goal)
-        times, count = 1 + (searched > 0), n + searched
+        times = 1 + (searched > 0)
         if self.sites is not None:
-            n, count = self.sites, times * self.sites
-        took = times * self.choosing + count * expected.a_row
-        if (
-            serves_on_line(self.kernel, prediction)
-            and error_of(expected.errors, task, lam) > task.options.tol
-        ):
+            n, searched = self.sites, self.sites * (searched > 0)
+        on_line = serves_on_line(self.kernel, prediction)
+        many = on_line and features.rank > MOST_PIVOTS
+        took = times * self.choosing + (searched + n * (not many)) * expected.a_row
+        of_outputs = features.transform(self._some(len(expected.means)))
+        columns = self._columns(of_outputs - expected.means, task, lam)
+        if many or (on_line and error_of(expected.errors, task, lam) > task.options.tol):
             # Tails are wide relative to the kernel: panels of the line follow, which have more features.
             few, start = min(len(self.y), _ON_LINE), time.perf_counter()
             part = prediction.take(np.arange(few))
             on_line = line_features(self.kernel, np.unique(self._some(few)), part, goal)
             took += time.perf_counter() - start
             if on_line is not None:
-                line, rank = on_line[0], max(rank, on_line[0].rank)
+                line = on_line[0]
                 took += n * seconds_of(lambda: line.expected(part, goal), 1) / few
-        return rank, took
+        return columns, took
+
+    def _columns(self, rows: Array, task: Task, lam: float) -> int:
+        """Return the columns that a fit solves for, from the features of some rows."""
+        weight = np.full(len(rows), 1.0 / (len(rows) * lam))
+        few = leading_columns([rows], [weight], omissible(task.options.tol, task.scale))
+        return rows.shape[1] if few is None else few.basis.shape[1]
 
     def _some(self, count: int) -> Array:
         """Return the first observed outputs."""
