@@ -116,7 +116,7 @@ def _basis(gram: Array, allowed: float, most: int) -> Array | None:
         return None
     values, vectors = eigh(inner(pivots, times(gram, pivots)))
     tails = np.cumsum(np.maximum(values, 0.0)) + len(values) * UNIT * float(values[-1])
-    first = int(np.searchsorted(tails, (1.0 - _PIVOTED) * allowed, side="right"))
+    first = int(np.searchsorted(tails[:-1], (1.0 - _PIVOTED) * allowed, side="right"))
     if len(values) - first > most:
         return None
     return times(pivots, np.ascontiguousarray(vectors[:, first:][:, ::-1]))
@@ -134,7 +134,9 @@ def _pivoted(gram: Array, allowed: float, most: int) -> Array | None:
     for rank in range(most):
         residual[residual <= _ROUNDING * diagonal] = 0.0
         if float(residual.sum()) <= allowed:
-            return np.ascontiguousarray(basis[:rank].T)
+            if not rank:  # the rows are zero: any direction serves
+                basis[0, 0] = 1.0
+            return np.ascontiguousarray(basis[: max(rank, 1)].T)
         pivot = int(residual.argmax())
         explained = np.einsum("k,kj->j", columns[:rank, pivot], columns[:rank])
         column = (gram[pivot] - explained) / math.sqrt(float(residual[pivot]))

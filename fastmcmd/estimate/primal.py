@@ -124,7 +124,7 @@ class PrimalFit:
             "cache": min(
                 one.cache for one in operators
             ),  # "disk" before "packed" before "streamed"
-            "rank": self.rank,
+            "rank": self.features.rank,
             "iterations": sum(one.iterations for one in solved),
             "passes": sum(one.passes for one in operators),
             "notes": tuple(note for one in solved for note in one.notes),
