@@ -81,7 +81,11 @@ def feature_fits(
     certificate = task.options.certificate
     return [
         PrimalFit(
-            mean_features.features, part, mean_features.truncation, certificate, task.options.tol,
+            mean_features.features,
+            part,
+            mean_features.truncation,
+            certificate,
+            task.options.tol,
             mean_features.basis,
         )
         for (_, mean_features), part in zip(pairs, _parts(nature, pairs, results), strict=True)

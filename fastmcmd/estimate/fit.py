@@ -35,7 +35,12 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_groups
 from fastmcmd.estimate.lowrank_form import LowRankForms
 from fastmcmd.estimate.memory_check import exceeding_budget
-from fastmcmd.estimate.outputs import MeanFeatures, expected_outputs, mean_features
+from fastmcmd.estimate.outputs import (
+    MeanFeatures,
+    expected_outputs,
+    in_few_columns,
+    mean_features,
+)
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import largest_diagonal
@@ -288,11 +293,13 @@ class _Work:
                 dense, working = fit_dense(nature, model, task)
                 self._add(number, dense, (len(nature.design), len(model.design)), working)
                 continue
+            features = in_few_columns(features, (nature, model), task)
             if group and not self._fits(group, model, features):
                 del features  # larger than expected: solve the group first, without them in memory
                 yield from self._ready(group)
                 features = mean_features(nature, model, task)
                 assert features is not None
+            features = in_few_columns(features, (nature, model), task)
             group[number] = model, features
         if group:
             yield from self._ready(group)

@@ -1,8 +1,8 @@
 """Few columns in the place of many: the leading directions of weighted rows.
 
-The features of outputs have one coordinate for each direction in which *some* output lies. Those far out in a
-tail hardly occur in the mean features of a row: 494 features of Student-t predictions vary along 45 directions,
-up to 1e-7 of the rest. A solve has as many right-hand sides as directions are kept.
+The features of outputs have one coordinate for each direction in which *some* output lies. Outputs far out
+in a tail hardly occur in the mean features of a row: 494 features of Student-t predictions vary along 45
+directions, but for 1e-7 of their norm. A solve needs as many right-hand sides as there are directions.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from fastmcmd.kernels.base import UNIT
 
 __all__ = ["LeadingColumns", "leading_columns", "omissible"]
 
-# What columns may omit: a share of the tolerance, or of the residual of the features; it adds to squares.
-_SHARE, _OF_RESIDUAL = 0.2, 0.5
+# What columns may omit, which adds to squares: a share of the tolerance, or of the residual of the features
+# up to so many tolerances.
+_SHARE, _OF_RESIDUAL, _MOST_TOLERANCES = 0.2, 0.5, 50.0
 _WORTH = 0.9  # share of the columns: more than these are not worth a rotation
 _LEAST = 16  # columns that a product computes together
-_PIVOTED = 0.25  # share of the allowed square that the pivots leave
+_PIVOTED = 0.25  # share of what may be omitted that the pivots omit
 _ROUNDING = 64 * UNIT  # of a residual, relative to its column, below which it may be rounding alone
 _ROWS = 1 << 14  # rows at a time whose rest is measured
 _MOST = 256  # pivots, whose eigenvectors the core computes
@@ -55,13 +56,14 @@ def omissible(tol: float, scale: float, residual: float = 0.0) -> float:
     It adds to the square of a value. ``scale`` is the largest ``sqrt(k(x, x))`` at points, and ``residual``
     the weighted norm of what features leave out already.
     """
-    return max(2.0 * _SHARE * tol / max(scale, 1e-300), _OF_RESIDUAL * residual)
+    one = 2.0 * tol / max(scale, 1e-300)
+    return max(_SHARE * one, min(_OF_RESIDUAL * residual, _MOST_TOLERANCES * one))
 
 
 def leading_columns(
-    rows: Sequence[Array], weights: Sequence[Array], allowed: float
+    rows: Sequence[Array], weights: Sequence[Array], limit: float
 ) -> LeadingColumns | None:
-    """Return rows in few columns, or None if that would omit more than ``allowed`` or save little.
+    """Return rows in few columns, or None if that would omit more than ``limit`` or save little.
 
     Parameters
     ----------
@@ -69,17 +71,17 @@ def leading_columns(
         Arrays of rows.
     weights : sequence of ndarray (n,)
         Weights of their squares.
-    allowed : float
+    limit : float
         Norm of the weighted rows that may be omitted.
 
     Examples
     --------
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(200, 40)) * 0.1 ** np.arange(40)
-    >>> few = leading_columns([rows], [np.ones(200)], 1e-6)
-    >>> few.basis.shape, few.omitted < 1e-6
+    >>> leading = leading_columns([rows], [np.ones(200)], 1e-6)
+    >>> leading.basis.shape, leading.omitted < 1e-6
     ((40, 8), True)
-    >>> np.allclose(few.rows[0] @ few.basis.T, rows, atol=1e-6)
+    >>> np.allclose(leading.rows[0] @ leading.basis.T, rows, atol=1e-6)
     True
     """
     rank = rows[0].shape[1]
@@ -88,52 +90,53 @@ def leading_columns(
     gram = np.zeros((rank, rank))
     for block, weight in zip(rows, weights, strict=True):
         gram += inner(block, block, scale=weight)
-    basis = _basis(gram, (allowed / len(rows)) ** 2, min(int(_WORTH * rank), _MOST))
+    part = limit / len(rows)
+    basis = _basis(gram, part * part, min(int(_WORTH * rank), _MOST))
     if basis is None:
         return None
-    few, omitted = tuple(times(block, basis) for block in rows), 0.0
-    for block, image, weight in zip(rows, few, weights, strict=True):
-        omitted += math.sqrt(_rest(block, image, basis, weight))
-    return LeadingColumns(basis, few, omitted) if omitted <= allowed else None
+    images, omitted = tuple(times(block, basis) for block in rows), 0.0
+    for block, image, weight in zip(rows, images, weights, strict=True):
+        omitted += math.sqrt(_omitted_square(block, image, basis, weight))
+    return LeadingColumns(basis, images, omitted) if omitted <= limit else None
 
 
-def _rest(rows: Array, image: Array, basis: Array, weight: Array) -> float:
+def _omitted_square(rows: Array, image: Array, basis: Array, weight: Array) -> float:
     """Return the weighted sum of squares of ``rows - image basis'``."""
     total, transposed = 0.0, np.ascontiguousarray(basis.T)
     for some in row_blocks(len(rows), _ROWS):
-        rest = times(image[some], transposed, base=rows[some], sign=-1.0)
-        total += float(np.einsum("i,i->", row_squares(rest), weight[some]))
+        difference = times(image[some], transposed, base=rows[some], sign=-1.0)
+        total += float(np.einsum("i,i->", row_squares(difference), weight[some]))
     return total
 
 
-def _basis(gram: Array, allowed: float, most: int) -> Array | None:
-    """Return an orthonormal basis that omits about ``allowed`` of the trace of ``gram``.
+def _basis(gram: Array, omissible_trace: float, most: int) -> Array | None:
+    """Return an orthonormal basis that omits about ``omissible_trace`` of the trace of ``gram``.
 
     Returns None if it would have more than ``most`` columns.
     """
-    pivots = _pivoted(gram, _PIVOTED * allowed, min(len(gram), _MOST))
+    pivots = _pivoted(gram, _PIVOTED * omissible_trace, min(len(gram), _MOST))
     if pivots is None:
         return None
     values, vectors = eigh(inner(pivots, times(gram, pivots)))
     tails = np.cumsum(np.maximum(values, 0.0)) + len(values) * UNIT * float(values[-1])
-    first = int(np.searchsorted(tails[:-1], (1.0 - _PIVOTED) * allowed, side="right"))
+    first = int(np.searchsorted(tails[:-1], (1.0 - _PIVOTED) * omissible_trace, side="right"))
     if len(values) - first > most:
         return None
     return times(pivots, np.ascontiguousarray(vectors[:, first:][:, ::-1]))
 
 
-def _pivoted(gram: Array, allowed: float, most: int) -> Array | None:
-    """Return an orthonormal basis of pivoted columns of ``gram``, which omit ``allowed`` of its trace.
+def _pivoted(gram: Array, omissible_trace: float, most: int) -> Array | None:
+    """Return an orthonormal basis of pivoted columns of ``gram``.
 
-    Entries of ``gram`` are accurate relative to their columns. So columns that are small, those of tails, are
-    told from rounding even far below the rounding of the largest. Returns None if more than ``most`` columns
-    are needed.
+    They omit at most ``omissible_trace`` of its trace. Entries of ``gram`` are accurate relative to their
+    columns. So columns that are small, those of tails, are distinguished from rounding far below the
+    rounding of the largest. Returns None if more than ``most`` columns would be needed.
     """
     residual, diagonal = gram.diagonal().copy(), gram.diagonal()
     columns, basis = np.zeros((most, len(gram))), np.zeros((most, len(gram)))
     for rank in range(most):
         residual[residual <= _ROUNDING * diagonal] = 0.0
-        if float(residual.sum()) <= allowed:
+        if float(residual.sum()) <= omissible_trace:
             if not rank:  # the rows are zero: any direction serves
                 basis[0, 0] = 1.0
             return np.ascontiguousarray(basis[: max(rank, 1)].T)

@@ -45,6 +45,7 @@ __all__ = [
     "any_predicted",
     "better_dense",
     "expected_outputs",
+    "in_few_columns",
     "is_atomless",
     "mean_features",
     "pairs_in_closed_form",
@@ -115,8 +116,6 @@ class MeanFeatures:
 def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | None:
     """Return the mean output features of two samples, or None if the dense form is better.
 
-    They have as many columns as directions in which the means vary more than the tolerance shows.
-
     The dense form is better if ``k_Y`` has no low rank over the outputs, and for small samples. It is also
     better if predictions have inner products in closed form, and features at the rank limit would miss the
     tolerance.
@@ -124,12 +123,6 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     sides = (nature, model)
     if better_dense(sides, task) or _small(sides, task):
         return None
-    found = _all_features(sides, task)
-    return None if found is None else _in_few_columns(found, sides, task)
-
-
-def _all_features(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
-    """Return mean features with a column for each feature, or None if the dense form is better."""
     in_closed_form = pairs_in_closed_form(sides, task)
     if not in_closed_form and _on_line(sides, task):
         # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
@@ -142,19 +135,25 @@ def _all_features(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | No
     return _by_pivots(sides, task, in_closed_form)
 
 
-def _in_few_columns(
-    found: MeanFeatures, sides: tuple[Sample, Sample], task: Task
+def in_few_columns(
+    mean_features: MeanFeatures, sides: tuple[Sample, Sample], task: Task
 ) -> MeanFeatures:
-    """Return mean features in few columns, if that omits little beside their truncation."""
-    truncation = found.truncation
-    allowed = omissible(task.options.tol, task.scale, truncation.residual)
-    weights = [1 / side.shift for side in sides][: len(found.means)]
-    few = leading_columns(found.means, weights, allowed)
-    if few is None:
-        return found
-    residual = math.hypot(truncation.residual, few.omitted)  # orthogonal to what features omit
+    """Return mean features in as many columns as directions in which they vary.
+
+    What this omits adds to the truncation of the features, and is little beside it or the tolerance.
+    """
+    truncation = mean_features.truncation
+    limit = omissible(task.options.tol, task.scale, truncation.residual)
+    weights = [1 / side.shift for side in sides][: len(mean_features.means)]
+    leading = leading_columns(mean_features.means, weights, limit)
+    if leading is None:
+        return mean_features
+    residual = math.hypot(truncation.residual, leading.omitted)  # orthogonal to what features omit
     return replace(
-        found, means=few.rows, basis=few.basis, truncation=replace(truncation, residual=residual)
+        mean_features,
+        means=leading.rows,
+        basis=leading.basis,
+        truncation=replace(truncation, residual=residual),
     )
 
 

@@ -126,8 +126,8 @@ def exact_plan(
     n, direct, outcomes, predicting = rows.n, options.solver == "cholesky", rows.outcomes, 0.0
     if outcomes is not None and outcomes.features is not None:
         task = Task(kernel, outcomes.kernel, options, rows.x)
-        few, predicting = outcomes.seconds_at_once(n, task, lam, searched)
-        columns = few if columns == outcomes.features.rank else columns
+        fitted, predicting = outcomes.seconds_at_once(n, task, lam, searched)
+        columns = fitted if columns == outcomes.features.rank else columns
     budget, least = exact_budget(rows, backend, kernel, options, columns)
     available, full_operator = (
         budget.available(*least),

@@ -225,12 +225,12 @@ class ObservedOutputs:
         times = 1 + (searched > 0)
         if self.sites is not None:
             n, searched = self.sites, self.sites * (searched > 0)
-        on_line = serves_on_line(self.kernel, prediction)
-        many = on_line and features.rank > MOST_PIVOTS
+        has_panels = serves_on_line(self.kernel, prediction)
+        many = has_panels and features.rank > MOST_PIVOTS
         took = times * self.choosing + (searched + n * (not many)) * expected.a_row
         of_outputs = features.transform(self._some(len(expected.means)))
         columns = self._columns(of_outputs - expected.means, task, lam)
-        if many or (on_line and error_of(expected.errors, task, lam) > task.options.tol):
+        if many or (has_panels and error_of(expected.errors, task, lam) > task.options.tol):
             # Tails are wide relative to the kernel: panels of the line follow, which have more features.
             few, start = min(len(self.y), _ON_LINE), time.perf_counter()
             part = prediction.take(np.arange(few))

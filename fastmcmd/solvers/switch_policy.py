@@ -40,7 +40,7 @@ _FALL = 2.0  # assumed power of the rank with which that eigenvalue falls, until
 # to one product.
 _PER_PRODUCT, _FIRST_GAIN, _MARGIN = 8.0, 0.2, 0.05
 _ROUNDED = 2.0  # factor by which float32 features may increase the remaining eigenvalue
-_CLEARLY = 1e-3  # share of k(x, x) left by landmarks from which float32 adds nothing: 1e-4 of it at most, seen
+_CLEARLY = 1e-3  # share of k(x, x) left by landmarks from which float32 adds at most 1e-4 of it
 _USUAL = (128, 2.0)  # landmarks and products of a run that began with a preconditioner
 _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
