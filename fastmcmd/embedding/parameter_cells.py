@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
 from fastmcmd.kernels import Kernel
@@ -35,6 +36,7 @@ _OF_LENGTH = 8.0  # ratio of `variation_length` to the standard deviation of an 
 _OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
 _FEW = 16  # rows that no further cell would serve
 _MOST_ROWS = 1_000_000  # rows from which cells are made
+_BLOCK = 1 << 18  # numbers of a block of rows
 _DEEPEST = 100  # bisections one after another
 _WORTH = 1.3  # smallest ratio of the rows of a cell to its points
 
@@ -91,16 +93,38 @@ class ParameterCell:
         t = (at[:, axis] - (self.low[axis] + self.high[axis]) / 2) / (half if half > 0 else 1.0)
         return np.asarray(np.clip(t, -1.0, 1.0))
 
-    def weights(self, at: Array) -> Array:
-        """Return the weights (m, s) of its points in the values at coordinates (m, k)."""
-        weights = np.ones((len(at), 1))
-        for axis, count in enumerate(self.counts):
-            angles = np.arccos(self._places(at, axis))
-            of_axis = np.empty((len(at), count))
-            cosines = np.cos(angles[:, None] * np.arange(count))
-            core().dense_matmul(cosines, to_series(count), of_axis, threads=1)  # row by row
-            weights = (weights[:, :, None] * of_axis[:, None, :]).reshape(len(at), -1)
+    def polynomials(self, at: Array, axis: int) -> Array:
+        """Return the Chebyshev polynomials (m, q) of a coordinate at coordinates (m, k)."""
+        angles = np.arccos(self._places(at, axis))
+        return np.asarray(np.cos(angles[:, None] * np.arange(self.counts[axis])))
+
+    def weights(self, at: Array, axis: int) -> Array:
+        """Return the weights (m, q) of the points along a coordinate in the values at coordinates (m, k)."""
+        count = self.counts[axis]
+        weights = np.empty((len(at), count))
+        core().dense_matmul(self.polynomials(at, axis), to_series(count), weights, threads=1)
         return weights
+
+    def errors_of(self, errors: Array, at: Array) -> Array:
+        """Return the errors (m,) at coordinates (m, k) that follow from errors (s,) at the points.
+
+        Errors that are independent add up in squares, with the squares of the weights. Those that vary as
+        slowly as the values are averaged, with the same squares.
+        """
+        out, squares = np.empty(len(at)), np.square(errors).reshape(self.counts[0], -1)
+
+        def work(rows: slice) -> None:
+            weights = np.square(self.weights(at[rows], 0))
+            total, sums = weights.sum(axis=1), np.empty((len(weights), squares.shape[1]))
+            core().dense_matmul(weights, squares, sums, threads=1)
+            for axis, count in enumerate(self.counts[1:], 1):
+                weights = np.square(self.weights(at[rows], axis))
+                sums = np.einsum("mq,mqs->ms", weights, sums.reshape(len(weights), count, -1))
+                total = total * weights.sum(axis=1)
+            out[rows] = np.sqrt(sums[:, 0] * np.maximum(1.0, 1 / total))
+
+        over_rows(work, len(at), max(1, _BLOCK // squares.shape[1]))
+        return out
 
     def around(self, values: Array, at: Array) -> tuple[Array, Array]:
         """Return the least and the largest of ``values`` (s,) at the points around coordinates (m, k)."""
@@ -113,23 +137,6 @@ class ParameterCell:
             corners = [corner * count + end for corner in corners for end in ends]
         of_corners = np.stack([values[corner] for corner in corners])
         return of_corners.min(axis=0), of_corners.max(axis=0)
-
-    def omitted_terms(self, values: Array) -> Array:
-        """Return estimated norms (k,) of the terms that series of values (s, r) lack along each coordinate.
-
-        The last two terms would be followed by smaller ones, at the rate of those before.
-        """
-        series = values.reshape(*self.counts, -1)
-        for axis, count in enumerate(self.counts):
-            series = np.moveaxis(np.tensordot(to_series(count), series, (1, axis)), 0, axis)
-        norms = np.linalg.norm(series, axis=-1)
-        omitted = np.zeros(len(self.counts))
-        for axis, count in enumerate(self.counts):
-            if count > 1:
-                of_axis = np.linalg.norm(np.moveaxis(norms, axis, 0).reshape(count, -1), axis=1)
-                before, last = of_axis[-4:-2].sum(), of_axis[-2:].sum()
-                omitted[axis] = 2 * last * min(1.0, last / max(before, 1e-300))
-        return omitted
 
 
 @dataclass(eq=False)
