@@ -124,7 +124,7 @@ class _FamilyMeans:
                 assert series is not None, "of cells with points"
                 tree.bisect(cell, int(np.argmax(series.beyond)))
             self._add([cell for cell in tree.cells() if cell not in self._integrals])
-        inexact = self._inexact(goal / _OF_GOAL)
+        inexact = self._inexact(goal / _OF_GOAL / 2)
         self.serves = self.sites + sum(len(cell.rows) for cell in inexact) <= most
         if self.serves and inexact:
             for cell in inexact:
@@ -147,7 +147,7 @@ class _FamilyMeans:
         return [
             cell
             for cell, one in self._integrals.items()
-            if cell.counts and one.off > goal + one.typical
+            if cell.counts and one.off > 2 * goal + one.typical
         ]
 
     def _add(self, cells: list[ParameterCell]) -> None:

@@ -89,12 +89,12 @@ def mean_features_by_nodes(
         node_counts[rows] = _counts(nodes)
         mean[rows], residual[rows], extra = sums(*nodes)
         coarse = part.coarse_nodes()
-        other, misses, more = sums(*coarse)
+        other, misses, _ = sums(*coarse)
         if signs is not None:
             extra = extra + signs.correct(part, *nodes, mean[rows])
             signs.correct(part, *coarse, other)
         error[rows] = np.linalg.norm(other - mean[rows], axis=1)
-        lasting[rows] = floor + extra + more
+        lasting[rows] = floor + extra
         residual[rows] = np.maximum(residual[rows], misses)
     budget = share * _NODE_VALUES / sums.values_per_node
     # The residual of a row changes a value v by ``residual^2 / (2 v)`` and more, and v is at most twice the
