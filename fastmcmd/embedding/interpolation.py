@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.embedding.densities import parts_of
-from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell
+from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell, Parametric
 from fastmcmd.embedding.parameter_series import ParameterSeries
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
@@ -77,7 +77,7 @@ class _FamilyMeans:
 
     Parameters
     ----------
-    prediction : Family
+    prediction : Family or Gaussian
         All predictions.
     tree : CellTree
         Cells of their parameters.
@@ -93,7 +93,7 @@ class _FamilyMeans:
 
     def __init__(
         self,
-        prediction: Family,
+        prediction: Parametric,
         tree: CellTree,
         integrate: Integrate,
         goal: float,
@@ -192,7 +192,7 @@ class _FamilyMeans:
         nearest = [int(np.square(at - place).sum(axis=1).argmin()) for place in places]
         return np.unique(np.append(random_rows, cell.rows[nearest]))
 
-    def of(self, part: Family) -> Integrals:
+    def of(self, part: Parametric) -> Integrals:
         """Return the integrals of some of the predictions; others are integrated here."""
         at = self._tree.coordinates(part)
         mean, residual, error = (
@@ -266,14 +266,16 @@ class InterpolatedMeans:
         """Return the means (m, r), residuals (m,) and errors (m,) of some of the predictions."""
         integrals = []
         for (weight, part), family in zip(parts_of(prediction), self._families, strict=True):
-            assert isinstance(part, Family), "as all predictions"
+            assert isinstance(part, Parametric), "as all predictions"
             mean, residual, error = family.of(part)
             integrals.append((weight[:, None] * mean, weight * residual, weight * error))
         mean, residual, error = (sum(one[1:], one[0]) for one in zip(*integrals, strict=True))
         return mean, residual, error
 
 
-def integration_sites(prediction: Predictive, kernel: Kernel, goal: float) -> list[Family] | None:
+def integration_sites(
+    prediction: Predictive, kernel: Kernel, goal: float
+) -> list[Parametric] | None:
     """Return the predictions that are integrated first, or None if interpolation would save little."""
     trees = _trees(prediction, kernel, goal)
     if trees is None:
@@ -292,15 +294,18 @@ def _finite(tree: CellTree) -> bool:
 
 def _trees(
     prediction: Predictive, kernel: Kernel, goal: float
-) -> list[tuple[Family, CellTree]] | None:
+) -> list[tuple[Parametric, CellTree]] | None:
     if len(prediction) < _LEAST_ROWS or prediction.columns > 1:
         return None
     largest = float(np.sqrt(kernel.diagonal(np.zeros((1, 1)))[0]))
     if not largest > 0:
         return None
+    parts = [part for _, part in parts_of(prediction)]
+    if not any(isinstance(part, Family) for part in parts):
+        return None  # Gaussian predictions have closed forms
     trees = []
-    for _, part in parts_of(prediction):
-        if not isinstance(part, Family):
+    for part in parts:
+        if not isinstance(part, Parametric):
             return None
         tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
         if tree is None or not _finite(tree):

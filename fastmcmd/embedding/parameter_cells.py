@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import factorial, sqrt
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,13 @@ from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
+from fastmcmd.predictive import Gaussian
 from fastmcmd.predictive.family import Family
 
-__all__ = ["CellTree", "ParameterCell"]
+__all__ = ["CellTree", "ParameterCell", "Parametric"]
 
 Index = NDArray[np.intp]
+Parametric: TypeAlias = Family | Gaussian  # distributions of numbers with coordinates
 
 _MOST_DIMENSIONS = 3  # parameters that differ between rows
 _LONGEST = 8.0  # largest move within a cell, relative to the width of smoothed densities
@@ -99,7 +102,7 @@ class ParameterCell:
         return np.asarray(np.cos(angles[:, None] * np.arange(self.counts[axis])))
 
     def weights(self, at: Array, axis: int) -> Array:
-        """Return the weights (m, q) of the points along a coordinate in the values at coordinates (m, k)."""
+        """Return the weights (m, q) of the points along a coordinate at coordinates (m, k)."""
         count = self.counts[axis]
         weights = np.empty((len(at), count))
         core().dense_matmul(self.polynomials(at, axis), to_series(count), weights, threads=1)
@@ -153,7 +156,7 @@ class CellTree:
 
     Parameters
     ----------
-    prediction : Family
+    prediction : Family or Gaussian
         Predictions, of which one or two parameters differ between rows.
     axes : ndarray (k,)
         Which coordinates these are.
@@ -163,14 +166,14 @@ class CellTree:
         Error of interpolation, relative to the largest feature.
     """
 
-    def __init__(self, prediction: Family, axes: Index, smallest: float, goal: float) -> None:
+    def __init__(self, prediction: Parametric, axes: Index, smallest: float, goal: float) -> None:
         self._prediction, self._axes, self._smallest, self._goal = prediction, axes, smallest, goal
         self._logarithmic = np.array(prediction.logarithmic)[axes]
         self._at = self.coordinates(prediction)
         self._root = self._divided(np.arange(len(prediction)), _DEEPEST)
 
     @staticmethod
-    def of(prediction: Family, kernel: Kernel, goal: float) -> CellTree | None:
+    def of(prediction: Parametric, kernel: Kernel, goal: float) -> CellTree | None:
         """Return the cells, or None if no parameters or many differ, or for kernels without a length."""
         if len(prediction) > _MOST_ROWS:
             prediction = prediction.take(
@@ -186,11 +189,11 @@ class CellTree:
             return None
         return CellTree(prediction, axes, length / _OF_LENGTH, goal)
 
-    def coordinates(self, prediction: Family) -> Array:
+    def coordinates(self, prediction: Parametric) -> Array:
         """Return the coordinates (m, k) of predictions that differ between rows."""
         return np.ascontiguousarray(prediction.coordinates[:, self._axes])
 
-    def covers(self, prediction: Family) -> NDArray[np.bool_]:
+    def covers(self, prediction: Parametric) -> NDArray[np.bool_]:
         """Tell which predictions (m,) have the parameters that are the same in all rows."""
         fixed = np.delete(prediction.coordinates, self._axes, axis=1)
         same = np.delete(
@@ -198,7 +201,7 @@ class CellTree:
         )
         return np.asarray((fixed == same).all(axis=1))
 
-    def at(self, coordinates: Array) -> Family:
+    def at(self, coordinates: Array) -> Parametric:
         """Return the predictions at coordinates (m, k)."""
         every = np.repeat(
             self._prediction.take(np.zeros(1, dtype=np.intp)).coordinates, len(coordinates), axis=0
@@ -229,7 +232,7 @@ class CellTree:
         """Return the coordinates of the points of a cell, or of its rows if these count themselves."""
         return cell.points() if cell.counts else self._at[cell.rows]
 
-    def sites(self) -> Family:
+    def sites(self) -> Parametric:
         """Return the predictions at the sites of all cells."""
         return self.at(np.concatenate([self.sites_of(cell) for cell in self.cells()]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["RowBlock", "RowStream", "StackedRowStream", "StreamState", "goal_of_rows"]
 
-_EXPECTATION_SHARE = 0.2  # share of what a quadrature error may be: other errors use up the tolerance
+_EXPECTATION_SHARE = 0.2  # share of `Task.expectation_error`: other errors use up the tolerance
 _NEARLY = 0.999  # share of a limit below which a sum in another order is surely below it, too
 
 
@@ -100,7 +100,7 @@ class RowStream:
         features: KernelFeatures,
         difference: bool,
         points: Array | None = None,
-        goals: list[float] | None = None,
+        goals: Sequence[float | None] | None = None,
     ) -> None:
         self.samples = samples
         self.features = features

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -138,6 +140,17 @@ def test_mixtures_are_sums_of_their_families():
     means, integrals = means_of(prediction)
     rows = np.r_[:60, 7000:7060]
     assert_within_errors(means, integrals, prediction.take(rows))
+
+
+def test_mixtures_with_gaussian_components_are_interpolated():
+    loc, scale = cloud(8000)
+    parts = [predictive.StudentT(4.0, loc, scale), fm.Gaussian(loc + 1, 0.5 * scale)]
+    prediction = fm.Mixture(parts, np.array([0.3, 0.7]))
+    means, integrals = means_of(prediction, fm.RBF(0.5))
+    assert means is not None
+    assert_within_errors(means, integrals, prediction.take(np.arange(100)))
+    gaussian = fm.Mixture([fm.Gaussian(loc, scale), fm.Gaussian(loc + 1, scale)])
+    assert integration_sites(gaussian, KERNEL, GOAL) is None  # closed forms
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -351,7 +364,9 @@ def test_many_features_of_heavy_tails_are_integrated_exactly():
     """Wide rows come last where nodes are allotted."""
     rng = np.random.default_rng(12)
     prediction = predictive.StudentT(
-        3 + np.exp(rng.normal(size=1500)), rng.normal(size=1500), np.exp(0.3 * rng.normal(size=1500))
+        3 + np.exp(rng.normal(size=1500)),
+        rng.normal(size=1500),
+        np.exp(0.3 * rng.normal(size=1500)),
     )
     features = features_of(fm.RBF(0.5), prediction)
     mean, _, error = mean_features_by_nodes(features, prediction, 1e-9)
@@ -359,15 +374,14 @@ def test_many_features_of_heavy_tails_are_integrated_exactly():
     rows = np.argsort(-error)[:3]
     for row in rows:
         frozen = stats.t(prediction.df[row], prediction.loc[row], prediction.scale[row])
-        ends = frozen.ppf([1e-12, 0.01, 0.5, 0.99]).tolist() + [frozen.isf(1e-12)]
+        ends = [*frozen.ppf([1e-12, 0.01, 0.5, 0.99]).tolist(), frozen.isf(1e-12)]
+
+        def integrand(y, frozen=frozen):
+            return frozen.pdf(y) * features.transform(np.array([[y]]))[0]
+
         total = sum(
-            integrate.quad_vec(
-                lambda y: frozen.pdf(y) * features.transform(np.array([[y]]))[0],
-                *pair,
-                epsabs=1e-10,
-                limit=4000,
-            )[0]
-            for pair in zip(ends[:-1], ends[1:], strict=True)
+            integrate.quad_vec(integrand, *pair, epsabs=1e-10, limit=4000)[0]
+            for pair in pairwise(ends)
         )
         assert np.linalg.norm(total - mean[row]) <= error[row] + 1e-9
 
