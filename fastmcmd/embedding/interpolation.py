@@ -62,7 +62,7 @@ class _CellIntegrals:
     series: ParameterSeries | None = None
 
     @property
-    def held(self) -> int:
+    def size(self) -> int:
         """Number of features of outputs that are held for the rows of the cell."""
         return len(self.mean) if self.series is None else len(self.series)
 
@@ -87,7 +87,7 @@ class _FamilyMeans:
         Error that interpolation should have; four times as much is acceptable.
     most : int
         Largest number of integrals.
-    most_held : int
+    most_terms : int
         Largest number of means or terms of series.
     """
 
@@ -98,10 +98,10 @@ class _FamilyMeans:
         integrate: Integrate,
         goal: float,
         most: int,
-        most_held: int,
+        most_terms: int,
     ) -> None:
         self._tree, self._integrate, self._goal = tree, integrate, goal
-        self._at_once = max(_LEAST_ROWS, most_held // 2)
+        self._at_once = max(_LEAST_ROWS, most_terms // 2)
         self._rank, self._rng = 0, generator(len(prediction), Purpose.PROBE)
         self._integrals: dict[ParameterCell, _CellIntegrals] = {}
         cells = list(tree.cells())
@@ -130,7 +130,7 @@ class _FamilyMeans:
             for cell in inexact:
                 del self._integrals[cell]
             self._add([tree.without_points(cell) for cell in inexact])
-        self.serves = self.serves and sum(one.held for one in self._integrals.values()) <= most_held
+        self.serves = self.serves and sum(one.size for one in self._integrals.values()) <= most_terms
         self._places = {
             cell: {row.tobytes(): place for place, row in enumerate(tree.coordinates_of(cell.rows))}
             for cell in self._integrals
@@ -233,7 +233,7 @@ class InterpolatedMeans:
         kernel: Kernel,
         integrate: Integrate,
         goal: float,
-        most_held: int | None = None,
+        most_terms: int | None = None,
     ) -> InterpolatedMeans | None:
         """Return expected features of all predictions, or None if interpolation would save little.
 
@@ -247,17 +247,17 @@ class InterpolatedMeans:
             Returns the means (m, r), residuals (m,) and errors (m,) of predictions.
         goal : float
             Target error of a mean.
-        most_held : int, optional
+        most_terms : int, optional
             Largest number of means or terms of series that are held; default half of the predictions.
         """
         trees = _trees(prediction, kernel, goal)
         if trees is None:
             return None
         most = int(_SHARE * len(prediction))
-        most_held = most if most_held is None else most_held // len(trees)
+        most_terms = most if most_terms is None else most_terms // len(trees)
         families = list[_FamilyMeans]()
         for part, tree in trees:
-            families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most, most_held))
+            families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most, most_terms))
             if not families[-1].serves:
                 return None
         return InterpolatedMeans(families)

@@ -354,10 +354,10 @@ def test_few_terms_are_held_for_three_parameters():
     def integrals(some):
         return mean_features_by_nodes(features, some, goal)
 
-    means = InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_held=5000)
+    means = InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_terms=5000)
     assert means is not None
     assert_within_errors(means, integrals, prediction.take(np.arange(100)))
-    assert InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_held=500) is None
+    assert InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_terms=500) is None
 
 
 def test_many_features_of_heavy_tails_are_integrated_exactly():
