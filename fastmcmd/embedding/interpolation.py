@@ -130,7 +130,9 @@ class _FamilyMeans:
             for cell in inexact:
                 del self._integrals[cell]
             self._add([tree.without_points(cell) for cell in inexact])
-        self.serves = self.serves and sum(one.size for one in self._integrals.values()) <= most_terms
+        self.serves = (
+            self.serves and sum(one.size for one in self._integrals.values()) <= most_terms
+        )
         self._places = {
             cell: {row.tobytes(): place for place, row in enumerate(tree.coordinates_of(cell.rows))}
             for cell in self._integrals

@@ -62,11 +62,11 @@ class ParameterSeries:
         order = np.argsort(norms, axis=None, kind="stable")
         sums = np.cumsum(norms.ravel()[order])
         left_out = min(int(np.searchsorted(sums, negligible, side="right")), len(order) - 1)
-        chosen = np.sort(order[left_out:])
+        places = np.sort(order[left_out:])
         return ParameterSeries(
             cell,
-            np.stack(np.unravel_index(chosen, cell.counts)),
-            np.ascontiguousarray(series.reshape(len(order), -1)[chosen]),
+            np.stack(np.unravel_index(places, cell.counts)),
+            np.ascontiguousarray(series.reshape(len(order), -1)[places]),
             float(sums[left_out - 1]) if left_out else 0.0,
             _terms_beyond(norms),
         )

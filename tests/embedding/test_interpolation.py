@@ -321,13 +321,13 @@ def test_terms_that_are_left_out_change_values_by_at_most_their_norms():
     smooth = np.exp(cell.points() @ np.array([0.5, 0.8, 0.3]))[:, None] * np.array([1.0, 0.3])
     rng = np.random.default_rng(10)
     values = smooth + 1e-9 * rng.normal(size=smooth.shape)
-    whole = ParameterSeries.of(cell, values, values[:, 0], 0.0)
+    every_term = ParameterSeries.of(cell, values, values[:, 0], 0.0)
     for negligible in (1e-8, 1e-4, 1.0, 1e9):
         part = ParameterSeries.of(cell, values, values[:, 0], negligible)
-        off = np.linalg.norm(part.at(at)[0] - whole.at(at)[0], axis=1)
+        off = np.linalg.norm(part.at(at)[0] - every_term.at(at)[0], axis=1)
         assert off.max() <= part.dropped * (1 + 1e-12) + 1e-13
         assert part.dropped <= negligible
-        assert len(part) < len(whole)
+        assert len(part) < len(every_term)
 
 
 def test_errors_at_points_are_those_of_rows_near_them():
