@@ -19,7 +19,7 @@ from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Draws, Predictive
 from fastmcmd.predictive.expectation import closed_form, closed_form_rows
 
-__all__ = ["Expectation", "Expected"]
+__all__ = ["Expectation", "Expected", "expectation_goal"]
 
 
 _PROBES = 64  # draws of each row of vector predictions without nodes
@@ -28,6 +28,11 @@ _GOAL = 1e-9  # target error of an embedding by quadrature, relative to the larg
 _COVERED = 0.01  # importance, relative to the largest, of outputs that features certainly cover
 _MOST_VALUES = 8_000_000  # features in memory between which others are interpolated
 _LOOKED_AT = 20000  # outputs at which interpolation coefficients are measured
+
+
+def expectation_goal(features: KernelFeatures) -> float:
+    """Return the default target error of an embedding by quadrature."""
+    return _GOAL * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +109,7 @@ class Expectation:
         self._closed = closed_form(first, features.kernel, features.pivots) is not None
         self._norms = closed_form_rows(first, features.kernel, first) is not None
         self._largest = float(features.kernel.diagonal(features.pivots).max())
-        self._goal = _GOAL * float(np.sqrt(self._largest)) if goal is None else goal
+        self._goal = expectation_goal(features) if goal is None else goal
         self._eta = CLOSED_FORM_ERROR * UNIT * self._largest
         if self._closed:
             if points is None:

@@ -11,16 +11,16 @@ features themselves, or independently, and the squares of the weights of all poi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.densities import parts_of
-from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell
+from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell, Parametric
+from fastmcmd.embedding.parameter_series import ParameterSeries
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
 from fastmcmd.predictive.family import Family
@@ -45,17 +45,31 @@ _TAILS = np.array([1e-16, 0.5])  # levels of quantiles that integrals need, from
 # the cell for each of them.
 _COMPARED, _POINTS_OF_COMPARED = 8, 12
 _TIMES = 4  # error of a cell, relative to the largest difference at these rows beyond errors of integrals
-_BLOCK = 1 << 19  # weights of a block of rows
+_DROPPED = 0.25  # terms that are left out, relative to the goal and the errors of integrals
 
 
 @dataclass(frozen=True, eq=False)
 class _CellIntegrals:
-    """Integrals at the points of a cell, or of its rows, and the error of interpolation."""
+    """Integrals at the points of a cell, or of its rows, and the error of interpolation.
+
+    The series is that of means and residuals; cells without points hold the means of their rows.
+    """
 
     mean: Array
     residual: Array
     error: Array
     off: float = 0.0
+    series: ParameterSeries | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of features of outputs that are held for the rows of the cell."""
+        return len(self.mean) if self.series is None else len(self.series)
+
+    @property
+    def typical(self) -> float:
+        """Root mean square of the errors of integrals."""
+        return float(np.sqrt(np.mean(np.square(self.error))))
 
 
 class _FamilyMeans:
@@ -63,7 +77,7 @@ class _FamilyMeans:
 
     Parameters
     ----------
-    prediction : Family
+    prediction : Family or Gaussian
         All predictions.
     tree : CellTree
         Cells of their parameters.
@@ -73,19 +87,29 @@ class _FamilyMeans:
         Error that interpolation should have; four times as much is acceptable.
     most : int
         Largest number of integrals.
+    most_terms : int
+        Largest number of means or terms of series.
     """
 
     def __init__(
-        self, prediction: Family, tree: CellTree, integrate: Integrate, goal: float, most: int
+        self,
+        prediction: Parametric,
+        tree: CellTree,
+        integrate: Integrate,
+        goal: float,
+        most: int,
+        most_terms: int,
     ) -> None:
-        self._tree, self._integrate = tree, integrate
-        self._rng = generator(len(prediction), Purpose.PROBE)
+        self._tree, self._integrate, self._goal = tree, integrate, goal
+        self._at_once = max(_LEAST_ROWS, most_terms // 2)
+        self._rank, self._rng = 0, generator(len(prediction), Purpose.PROBE)
         self._integrals: dict[ParameterCell, _CellIntegrals] = {}
         cells = list(tree.cells())
         # One cell shows whether series converge: those of kernels or densities with kinks may not.
         most_rows = max(cells, key=lambda cell: len(cell.rows) if cell.counts else 0)
         self._add([most_rows])
-        self.serves = self._integrals[most_rows].off <= _UNRESOLVED * goal
+        first = self._integrals[most_rows]
+        self.serves = first.off <= _UNRESOLVED * goal + first.typical
         if not self.serves:
             return
         self._add([cell for cell in cells if cell is not most_rows])
@@ -96,15 +120,19 @@ class _FamilyMeans:
             if not inexact or total > _TOTAL * most:
                 break
             for cell in inexact:
-                terms = cell.omitted_terms(self._integrals.pop(cell).mean)
-                tree.bisect(cell, int(np.argmax(terms)))
+                series = self._integrals.pop(cell).series
+                assert series is not None, "of cells with points"
+                tree.bisect(cell, int(np.argmax(series.beyond)))
             self._add([cell for cell in tree.cells() if cell not in self._integrals])
-        inexact = self._inexact(goal / _OF_GOAL)
+        inexact = self._inexact(goal / _OF_GOAL / 2)
         self.serves = self.sites + sum(len(cell.rows) for cell in inexact) <= most
         if self.serves and inexact:
             for cell in inexact:
                 del self._integrals[cell]
             self._add([tree.without_points(cell) for cell in inexact])
+        self.serves = (
+            self.serves and sum(one.size for one in self._integrals.values()) <= most_terms
+        )
         self._places = {
             cell: {row.tobytes(): place for place, row in enumerate(tree.coordinates_of(cell.rows))}
             for cell in self._integrals
@@ -121,31 +149,38 @@ class _FamilyMeans:
         return [
             cell
             for cell, one in self._integrals.items()
-            if cell.counts and one.off > goal + np.median(one.error)
+            if cell.counts and one.off > 2 * goal + one.typical
         ]
 
     def _add(self, cells: list[ParameterCell]) -> None:
         """Integrate at the points of cells or their rows, and at some rows for comparison."""
-        if not cells:
-            return
+        start, total = 0, 0
+        for end, cell in enumerate(cells, 1):
+            total += len(cell)
+            if total >= self._at_once or end == len(cells):
+                self._add_at_once(cells[start:end])
+                start, total = end, 0
+
+    def _add_at_once(self, cells: list[ParameterCell]) -> None:
         compared = [self._tree.coordinates_of(self._rows_to_compare(cell)) for cell in cells]
         sites = [*(self._tree.sites_of(cell) for cell in cells), *compared]
         ends = np.cumsum([len(at) for at in sites])[:-1]
         integrals = self._integrate(self._tree.at(np.concatenate(sites)))
+        self._rank = integrals[0].shape[1]
         means, residuals, errors = (np.split(one, ends) for one in integrals)
         for number, (cell, at) in enumerate(zip(cells, compared, strict=True)):
-            off, other = 0.0, len(cells) + number
-            if cell.counts:
-                differences = np.linalg.norm(
-                    cell.weights(at) @ means[number] - means[other], axis=1
-                )
-                excess = differences - errors[number].max() - errors[other]
-                off = max(
-                    float(cell.omitted_terms(means[number]).sum()), _TIMES * float(excess.max())
-                )
-            self._integrals[cell] = _CellIntegrals(
-                means[number], residuals[number], errors[number], off
-            )
+            mean, residual, error = means[number], residuals[number], errors[number]
+            if not cell.counts:
+                self._integrals[cell] = _CellIntegrals(mean.copy(), residual, error)
+                continue
+            one = _CellIntegrals(mean[:0], residual, error)
+            negligible = _DROPPED * (self._goal + one.typical)
+            series = ParameterSeries.of(cell, mean, residual, negligible)
+            other = len(cells) + number
+            differences = np.linalg.norm(series.at(at)[0] - means[other], axis=1)
+            excess = differences - cell.errors_of(error, at) - errors[other]
+            off = max(float(series.beyond.sum()), _TIMES * float(excess.max())) + series.dropped
+            self._integrals[cell] = replace(one, off=off, series=series)
 
     def _rows_to_compare(self, cell: ParameterCell) -> Index:
         """Return random rows, and those nearest to random places: rare rows may be unlike the rest."""
@@ -159,11 +194,11 @@ class _FamilyMeans:
         nearest = [int(np.square(at - place).sum(axis=1).argmin()) for place in places]
         return np.unique(np.append(random_rows, cell.rows[nearest]))
 
-    def of(self, part: Family) -> Integrals:
+    def of(self, part: Parametric) -> Integrals:
         """Return the integrals of some of the predictions; others are integrated here."""
-        at, rank = self._tree.coordinates(part), next(iter(self._integrals.values())).mean.shape[1]
+        at = self._tree.coordinates(part)
         mean, residual, error = (
-            np.empty((len(part), rank)),
+            np.empty((len(part), self._rank)),
             np.empty(len(part)),
             np.empty(len(part)),
         )
@@ -171,23 +206,16 @@ class _FamilyMeans:
         for cell, index in self._tree.located(at):
             one = self._integrals[cell]
             rows = index[covered[index] & cell.holds(at[index])]
-            if not cell.counts:
+            if one.series is None:
                 places = self._places[cell]
                 place = np.array([places.get(at[row].tobytes(), -1) for row in rows], dtype=np.intp)
                 rows, place = rows[place >= 0], place[place >= 0]
                 mean[rows], residual[rows] = one.mean[place], one.residual[place]
                 error[rows] = one.error[place]
-            else:
-                error[rows] = one.error.max() + one.off
-                step = max(1, _BLOCK // len(cell))
-                for start in range(0, len(rows), step):
-                    some = rows[start : start + step]
-                    values = np.column_stack([one.mean, one.residual])
-                    interpolated = np.empty((len(some), rank + 1))
-                    core().dense_matmul(cell.weights(at[some]), values, interpolated, threads=1)
-                    mean[some] = interpolated[:, :-1]
-                    around = cell.around(one.residual, at[some])
-                    residual[some] = np.clip(interpolated[:, -1], *around)
+            elif len(rows):
+                mean[rows], between = one.series.at(at[rows])
+                residual[rows] = np.clip(between, *cell.around(one.residual, at[rows]))
+                error[rows] = cell.errors_of(one.error, at[rows]) + one.off
             unknown[rows] = False
         rows = np.flatnonzero(unknown)
         if len(rows):
@@ -207,7 +235,7 @@ class InterpolatedMeans:
         kernel: Kernel,
         integrate: Integrate,
         goal: float,
-        most: int | None = None,
+        most_terms: int | None = None,
     ) -> InterpolatedMeans | None:
         """Return expected features of all predictions, or None if interpolation would save little.
 
@@ -221,17 +249,17 @@ class InterpolatedMeans:
             Returns the means (m, r), residuals (m,) and errors (m,) of predictions.
         goal : float
             Target error of a mean.
-        most : int, optional
-            Largest number of predictions that are integrated; default half of them.
+        most_terms : int, optional
+            Largest number of means or terms of series that are held; default half of the predictions.
         """
         trees = _trees(prediction, kernel, goal)
-        half = int(_SHARE * len(prediction))
-        most = half if most is None else min(half, most)
-        if trees is None or sum(tree.size for _, tree in trees) > most * len(trees):
+        if trees is None:
             return None
+        most = int(_SHARE * len(prediction))
+        most_terms = most if most_terms is None else most_terms // len(trees)
         families = list[_FamilyMeans]()
         for part, tree in trees:
-            families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most))
+            families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most, most_terms))
             if not families[-1].serves:
                 return None
         return InterpolatedMeans(families)
@@ -240,14 +268,16 @@ class InterpolatedMeans:
         """Return the means (m, r), residuals (m,) and errors (m,) of some of the predictions."""
         integrals = []
         for (weight, part), family in zip(parts_of(prediction), self._families, strict=True):
-            assert isinstance(part, Family), "as all predictions"
+            assert isinstance(part, Parametric), "as all predictions"
             mean, residual, error = family.of(part)
             integrals.append((weight[:, None] * mean, weight * residual, weight * error))
         mean, residual, error = (sum(one[1:], one[0]) for one in zip(*integrals, strict=True))
         return mean, residual, error
 
 
-def integration_sites(prediction: Predictive, kernel: Kernel, goal: float) -> list[Family] | None:
+def integration_sites(
+    prediction: Predictive, kernel: Kernel, goal: float
+) -> list[Parametric] | None:
     """Return the predictions that are integrated first, or None if interpolation would save little."""
     trees = _trees(prediction, kernel, goal)
     if trees is None:
@@ -266,15 +296,18 @@ def _finite(tree: CellTree) -> bool:
 
 def _trees(
     prediction: Predictive, kernel: Kernel, goal: float
-) -> list[tuple[Family, CellTree]] | None:
+) -> list[tuple[Parametric, CellTree]] | None:
     if len(prediction) < _LEAST_ROWS or prediction.columns > 1:
         return None
     largest = float(np.sqrt(kernel.diagonal(np.zeros((1, 1)))[0]))
     if not largest > 0:
         return None
+    parts = [part for _, part in parts_of(prediction)]
+    if not any(isinstance(part, Family) for part in parts):
+        return None  # Gaussian predictions have closed forms
     trees = []
-    for _, part in parts_of(prediction):
-        if not isinstance(part, Family):
+    for part in parts:
+        if not isinstance(part, Parametric):
             return None
         tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
         if tree is None or not _finite(tree):

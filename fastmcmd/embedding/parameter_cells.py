@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import factorial, sqrt
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
+from fastmcmd.predictive import Gaussian
 from fastmcmd.predictive.family import Family
 
-__all__ = ["CellTree", "ParameterCell"]
+__all__ = ["CellTree", "ParameterCell", "Parametric"]
 
 Index = NDArray[np.intp]
+Parametric: TypeAlias = Family | Gaussian  # distributions of numbers with coordinates
 
 _MOST_DIMENSIONS = 3  # parameters that differ between rows
 _LONGEST = 8.0  # largest move within a cell, relative to the width of smoothed densities
@@ -35,6 +39,7 @@ _OF_LENGTH = 8.0  # ratio of `variation_length` to the standard deviation of an 
 _OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
 _FEW = 16  # rows that no further cell would serve
 _MOST_ROWS = 1_000_000  # rows from which cells are made
+_BLOCK = 1 << 18  # numbers of a block of rows
 _DEEPEST = 100  # bisections one after another
 _WORTH = 1.3  # smallest ratio of the rows of a cell to its points
 
@@ -91,16 +96,38 @@ class ParameterCell:
         t = (at[:, axis] - (self.low[axis] + self.high[axis]) / 2) / (half if half > 0 else 1.0)
         return np.asarray(np.clip(t, -1.0, 1.0))
 
-    def weights(self, at: Array) -> Array:
-        """Return the weights (m, s) of its points in the values at coordinates (m, k)."""
-        weights = np.ones((len(at), 1))
-        for axis, count in enumerate(self.counts):
-            angles = np.arccos(self._places(at, axis))
-            of_axis = np.empty((len(at), count))
-            cosines = np.cos(angles[:, None] * np.arange(count))
-            core().dense_matmul(cosines, to_series(count), of_axis, threads=1)  # row by row
-            weights = (weights[:, :, None] * of_axis[:, None, :]).reshape(len(at), -1)
+    def polynomials(self, at: Array, axis: int) -> Array:
+        """Return the Chebyshev polynomials (m, q) of a coordinate at coordinates (m, k)."""
+        angles = np.arccos(self._places(at, axis))
+        return np.asarray(np.cos(angles[:, None] * np.arange(self.counts[axis])))
+
+    def weights(self, at: Array, axis: int) -> Array:
+        """Return the weights (m, q) of the points along a coordinate at coordinates (m, k)."""
+        count = self.counts[axis]
+        weights = np.empty((len(at), count))
+        core().dense_matmul(self.polynomials(at, axis), to_series(count), weights, threads=1)
         return weights
+
+    def errors_of(self, errors: Array, at: Array) -> Array:
+        """Return the errors (m,) at coordinates (m, k) that follow from errors (s,) at the points.
+
+        Errors that are independent add up in squares, with the squares of the weights. Those that vary as
+        slowly as the values are averaged, with the same squares.
+        """
+        out, squares = np.empty(len(at)), np.square(errors).reshape(self.counts[0], -1)
+
+        def work(rows: slice) -> None:
+            weights = np.square(self.weights(at[rows], 0))
+            total, sums = weights.sum(axis=1), np.empty((len(weights), squares.shape[1]))
+            core().dense_matmul(weights, squares, sums, threads=1)
+            for axis, count in enumerate(self.counts[1:], 1):
+                weights = np.square(self.weights(at[rows], axis))
+                sums = np.einsum("mq,mqs->ms", weights, sums.reshape(len(weights), count, -1))
+                total = total * weights.sum(axis=1)
+            out[rows] = np.sqrt(sums[:, 0] * np.maximum(1.0, 1 / total))
+
+        over_rows(work, len(at), max(1, _BLOCK // squares.shape[1]))
+        return out
 
     def around(self, values: Array, at: Array) -> tuple[Array, Array]:
         """Return the least and the largest of ``values`` (s,) at the points around coordinates (m, k)."""
@@ -113,23 +140,6 @@ class ParameterCell:
             corners = [corner * count + end for corner in corners for end in ends]
         of_corners = np.stack([values[corner] for corner in corners])
         return of_corners.min(axis=0), of_corners.max(axis=0)
-
-    def omitted_terms(self, values: Array) -> Array:
-        """Return estimated norms (k,) of the terms that series of values (s, r) lack along each coordinate.
-
-        The last two terms would be followed by smaller ones, at the rate of those before.
-        """
-        series = values.reshape(*self.counts, -1)
-        for axis, count in enumerate(self.counts):
-            series = np.moveaxis(np.tensordot(to_series(count), series, (1, axis)), 0, axis)
-        norms = np.linalg.norm(series, axis=-1)
-        omitted = np.zeros(len(self.counts))
-        for axis, count in enumerate(self.counts):
-            if count > 1:
-                of_axis = np.linalg.norm(np.moveaxis(norms, axis, 0).reshape(count, -1), axis=1)
-                before, last = of_axis[-4:-2].sum(), of_axis[-2:].sum()
-                omitted[axis] = 2 * last * min(1.0, last / max(before, 1e-300))
-        return omitted
 
 
 @dataclass(eq=False)
@@ -146,7 +156,7 @@ class CellTree:
 
     Parameters
     ----------
-    prediction : Family
+    prediction : Family or Gaussian
         Predictions, of which one or two parameters differ between rows.
     axes : ndarray (k,)
         Which coordinates these are.
@@ -156,14 +166,14 @@ class CellTree:
         Error of interpolation, relative to the largest feature.
     """
 
-    def __init__(self, prediction: Family, axes: Index, smallest: float, goal: float) -> None:
+    def __init__(self, prediction: Parametric, axes: Index, smallest: float, goal: float) -> None:
         self._prediction, self._axes, self._smallest, self._goal = prediction, axes, smallest, goal
         self._logarithmic = np.array(prediction.logarithmic)[axes]
         self._at = self.coordinates(prediction)
         self._root = self._divided(np.arange(len(prediction)), _DEEPEST)
 
     @staticmethod
-    def of(prediction: Family, kernel: Kernel, goal: float) -> CellTree | None:
+    def of(prediction: Parametric, kernel: Kernel, goal: float) -> CellTree | None:
         """Return the cells, or None if no parameters or many differ, or for kernels without a length."""
         if len(prediction) > _MOST_ROWS:
             prediction = prediction.take(
@@ -179,11 +189,11 @@ class CellTree:
             return None
         return CellTree(prediction, axes, length / _OF_LENGTH, goal)
 
-    def coordinates(self, prediction: Family) -> Array:
+    def coordinates(self, prediction: Parametric) -> Array:
         """Return the coordinates (m, k) of predictions that differ between rows."""
         return np.ascontiguousarray(prediction.coordinates[:, self._axes])
 
-    def covers(self, prediction: Family) -> NDArray[np.bool_]:
+    def covers(self, prediction: Parametric) -> NDArray[np.bool_]:
         """Tell which predictions (m,) have the parameters that are the same in all rows."""
         fixed = np.delete(prediction.coordinates, self._axes, axis=1)
         same = np.delete(
@@ -191,7 +201,7 @@ class CellTree:
         )
         return np.asarray((fixed == same).all(axis=1))
 
-    def at(self, coordinates: Array) -> Family:
+    def at(self, coordinates: Array) -> Parametric:
         """Return the predictions at coordinates (m, k)."""
         every = np.repeat(
             self._prediction.take(np.zeros(1, dtype=np.intp)).coordinates, len(coordinates), axis=0
@@ -222,7 +232,7 @@ class CellTree:
         """Return the coordinates of the points of a cell, or of its rows if these count themselves."""
         return cell.points() if cell.counts else self._at[cell.rows]
 
-    def sites(self) -> Family:
+    def sites(self) -> Parametric:
         """Return the predictions at the sites of all cells."""
         return self.at(np.concatenate([self.sites_of(cell) for cell in self.cells()]))
 

@@ -36,9 +36,12 @@ _HALVINGS = 16  # largest number of halvings of a length that changes few panels
 _GAIN = 0.5
 # The same if refinements are cheap: with a kink, twice the nodes halve the error.
 _GAIN_LINEAR = 0.8
+# Error by which more nodes would reduce the error of a row, relative to the rest, from which they serve.
+_OF_LASTING = 0.25
 _NODE_VALUES = 2e9  # largest number of feature values computed for refinements
 _MORE_NODES = 2e4  # largest number of nodes that refinements add in dense form
 _MORE_NODES_LINEAR = 2e5  # the same if the cost is linear in the nodes
+_MOST_OF_NODE = 64  # feature values that a node on panels costs
 _UNLIKE = 4.0  # ratio to the median error above which rows are refined in dense form
 _MANY = 2e7  # feature values of nodes from which series on panels save work
 _VALUES_HELD = 3e7  # feature values in memory at once
@@ -74,7 +77,9 @@ def mean_features_by_nodes(
     all predictions.
     """
     n, rank = len(prediction), features.rank
-    mean, residual, error = np.empty((n, rank)), np.empty(n), np.empty(n)
+    mean, residual = np.empty((n, rank)), np.empty(n)
+    # Differences between sums with more and with fewer nodes, and errors that no more nodes reduce.
+    error, lasting = np.empty(n), np.empty(n)
     floor = _ROUNDING * float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     sums = _NodeSums(features, prediction, share)
     node_counts = np.zeros(n, dtype=np.intp)  # nodes with weight in the newest sums
@@ -84,17 +89,19 @@ def mean_features_by_nodes(
         node_counts[rows] = _counts(nodes)
         mean[rows], residual[rows], extra = sums(*nodes)
         coarse = part.coarse_nodes()
-        other, misses, more = sums(*coarse)
+        other, misses, _ = sums(*coarse)
         if signs is not None:
             extra = extra + signs.correct(part, *nodes, mean[rows])
             signs.correct(part, *coarse, other)
-        error[rows] = np.linalg.norm(other - mean[rows], axis=1) + floor + extra + more
+        error[rows] = np.linalg.norm(other - mean[rows], axis=1)
+        lasting[rows] = floor + extra
         residual[rows] = np.maximum(residual[rows], misses)
-    budget = share * _NODE_VALUES / max(1, rank)
+    budget = share * _NODE_VALUES / sums.values_per_node
     # The residual of a row changes a value v by ``residual^2 / (2 v)`` and more, and v is at most twice the
     # root of the kernel: smaller errors than that gain nothing.
     largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
     goals = np.maximum(goal, residual**2 / (4 * largest))
+    goals = np.maximum(goals, _OF_LASTING * lasting)
     todo = np.flatnonzero(error > goals)
     length = _length(features.kernel, prediction, todo)
     for turn in range(_ROUNDS):
@@ -110,12 +117,13 @@ def mean_features_by_nodes(
             means, misses, extra = sums(*finer)
             if signs is not None:
                 extra = extra + signs.correct(prediction.take(some), *finer, means)
-            error[some] = np.linalg.norm(means - mean[some], axis=1) + floor + extra
+            error[some] = np.linalg.norm(means - mean[some], axis=1)
+            lasting[some] = floor + extra
             mean[some], residual[some] = means, np.maximum(residual[some], misses)
         has_improved = (turn == 0) | (error[todo] <= _GAIN * before)
         todo = todo[(error[todo] > goals[todo]) & has_improved]
         length /= 2
-    return mean, residual, error
+    return mean, residual, error + lasting
 
 
 class _NodeSums:
@@ -131,6 +139,12 @@ class _NodeSums:
             some = np.linspace(0, len(prediction) - 1, 64).astype(np.intp)
             middle = prediction.take(np.unique(some)).quantile(np.array([0.1, 0.5, 0.9]))
             self._panels = PanelSums.of(features, middle.ravel())
+
+    @property
+    def values_per_node(self) -> int:
+        """How many feature values a node costs."""
+        most = self._features.rank if self._panels is None else _MOST_OF_NODE
+        return max(1, min(self._features.rank, most))
 
     def numbers_per_row(self, nodes: int) -> int:
         """Return how many numbers a row with this many nodes needs in memory."""

@@ -21,7 +21,7 @@ from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.outputs import MOST_RANK
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.primal import Truncation
-from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
+from fastmcmd.estimate.row_stream import RowStream, StackedRowStream, goal_of_rows
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 
@@ -156,7 +156,13 @@ class _Round:
         groups = [groups for *_, groups in self._models]
         for number, side_by_side in enumerate(zip(*groups, strict=True)):
             rows = [
-                RowStream(group.samples, features, group.difference, self._drawn_outputs)
+                RowStream(
+                    group.samples,
+                    features,
+                    group.difference,
+                    self._drawn_outputs,
+                    [goal_of_rows(features, task, sample.lam) for sample in group.samples],
+                )
                 for group, (_, features, _) in zip(side_by_side, self._models, strict=True)
             ]
             share = self._setting

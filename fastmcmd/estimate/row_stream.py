@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import ahead, row_blocks
-from fastmcmd.embedding.expected import Expectation
+from fastmcmd.embedding.expected import Expectation, expectation_goal
 from fastmcmd.embedding.pivots import uncovered
 from fastmcmd.embedding.sample import DrawnOutputs, Sample, same_outputs
+from fastmcmd.estimate.task import Task
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["RowBlock", "RowStream", "StackedRowStream", "StreamState"]
+__all__ = ["RowBlock", "RowStream", "StackedRowStream", "StreamState", "goal_of_rows"]
 
+_EXPECTATION_SHARE = 0.2  # share of `Task.expectation_error`: other errors use up the tolerance
 _NEARLY = 0.999  # share of a limit below which a sum in another order is surely below it, too
 
 
@@ -69,6 +71,11 @@ class StreamState:
     uncovered: Array
 
 
+def goal_of_rows(features: KernelFeatures, task: Task, lam: float) -> float:
+    """Return the target error of each expectation, far below what other errors leave of the tolerance."""
+    return max(expectation_goal(features), _EXPECTATION_SHARE * task.expectation_error(lam))
+
+
 class RowStream:
     """A stream of the rows of samples at the same inputs.
 
@@ -82,6 +89,9 @@ class RowStream:
         Whether the right-hand side is the difference of the two samples (one solve for both).
     points : ndarray (u, k), optional
         Drawn outputs at which interpolation coefficients are measured, as in `Expectation`.
+    goals : list of float, optional
+        Target error of an embedding by quadrature for each sample, if `Expectation` may have more error
+        than by default.
     """
 
     def __init__(
@@ -90,6 +100,7 @@ class RowStream:
         features: KernelFeatures,
         difference: bool,
         points: Array | None = None,
+        goals: Sequence[float | None] | None = None,
     ) -> None:
         self.samples = samples
         self.features = features
@@ -99,8 +110,8 @@ class RowStream:
         self._expectations = [
             None
             if isinstance(sample.all_outputs, DrawnOutputs)
-            else Expectation(features, sample.all_outputs.prediction, points)
-            for sample in samples
+            else Expectation(features, sample.all_outputs.prediction, points, goal)
+            for sample, goal in zip(samples, goals or [None] * len(samples), strict=True)
         ]
 
     def __len__(self) -> int:

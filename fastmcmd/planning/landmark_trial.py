@@ -25,7 +25,7 @@ from fastmcmd.estimate.lowrank_fit import Certification
 from fastmcmd.estimate.lowrank_form import COVERED_SHARE, POOL
 from fastmcmd.estimate.lowrank_pass import Passes
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
-from fastmcmd.estimate.row_stream import RowStream, StackedRowStream
+from fastmcmd.estimate.row_stream import RowStream, StackedRowStream, goal_of_rows
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import EXACT, KernelFeatures, offset_of
 from fastmcmd.gram.precision import FLOAT32
@@ -137,7 +137,8 @@ class LandmarkTrial:
             timed_draws = int(self._rows.outputs()[1].shape[1])
             return passes * n * outcomes.seconds_of_draws(timed_draws)
         block = self._setting.block_rows(search.landmarks, self._outputs.rank, self._rows.dim)
-        expected = outcomes.expectations(n, min(n, block))
+        goal = goal_of_rows(outcomes.features, task, self._lam)
+        expected = outcomes.expectations(n, min(n, block), goal)
         # Another pass measures errors of integrals, and one more looks for outputs that features miss.
         if outcomes.integrates:
             missing = error_of(expected.residuals, task, self._lam)

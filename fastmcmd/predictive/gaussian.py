@@ -161,6 +161,20 @@ class Gaussian(Predictive):
         noise = rng.standard_normal((self.shape[0], check_count(size, "size"), *self.shape[1:]))
         return np.asarray(self.mean[:, None] + self.std[:, None] * noise)
 
+    @property
+    def coordinates(self) -> Array:
+        """Means and logarithms of standard deviations (n, 2) of numbers, as those of a `Family`."""
+        return np.stack([self.mean, np.log(self.std)], axis=1)
+
+    @property
+    def logarithmic(self) -> tuple[bool, ...]:
+        """Which coordinates are logarithms."""
+        return False, True
+
+    def at(self, coordinates: Array) -> Gaussian:
+        """Return the distributions at coordinates (m, 2)."""
+        return Gaussian(coordinates[:, 0], np.exp(coordinates[:, 1]))
+
     def take(self, rows: NDArray[np.intp]) -> Gaussian:
         """Return the distributions of some rows."""
         part = Gaussian.__new__(Gaussian)  # these rows have been checked, and there may be none

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +17,7 @@ from fastmcmd.embedding.candidates import candidates
 from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.interpolation import InterpolatedMeans, integration_sites
 from fastmcmd.embedding.parameter_cells import CellTree
+from fastmcmd.embedding.parameter_series import ParameterSeries
 from fastmcmd.embedding.quadrature import mean_features_by_nodes
 
 predictive = fm.predictive
@@ -137,6 +140,17 @@ def test_mixtures_are_sums_of_their_families():
     means, integrals = means_of(prediction)
     rows = np.r_[:60, 7000:7060]
     assert_within_errors(means, integrals, prediction.take(rows))
+
+
+def test_mixtures_with_gaussian_components_are_interpolated():
+    loc, scale = cloud(8000)
+    parts = [predictive.StudentT(4.0, loc, scale), fm.Gaussian(loc + 1, 0.5 * scale)]
+    prediction = fm.Mixture(parts, np.array([0.3, 0.7]))
+    means, integrals = means_of(prediction, fm.RBF(0.5))
+    assert means is not None
+    assert_within_errors(means, integrals, prediction.take(np.arange(100)))
+    gaussian = fm.Mixture([fm.Gaussian(loc, scale), fm.Gaussian(loc + 1, scale)])
+    assert integration_sites(gaussian, KERNEL, GOAL) is None  # closed forms
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -267,9 +281,13 @@ def test_cells_hold_all_rows_and_weights_reproduce_polynomials(seed, kind, own_s
             size = np.where(cell.high > cell.low, cell.high - cell.low, 1.0)
             values = ((cell.points() - cell.low) / size).sum(axis=1) ** (min(cell.counts) - 1)
             exact = ((at[rows] - cell.low) / size).sum(axis=1) ** (min(cell.counts) - 1)
-            weights = cell.weights(at[rows])
-            np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
-            np.testing.assert_allclose(weights @ values, exact, atol=1e-11 * np.abs(values).max())
+            for axis in range(len(cell.counts)):
+                total = cell.weights(at[rows], axis).sum(axis=1)
+                np.testing.assert_allclose(total, 1, rtol=1e-12)
+            series = ParameterSeries.of(cell, values[:, None], values, 0.0)
+            size = 1e-11 * np.abs(values).max()
+            for ours in (series.at(at[rows])[0][:, 0], series.at(at[rows])[1]):
+                np.testing.assert_allclose(ours, exact, atol=size)
             least, largest = cell.around(values, at[rows])
             middle = cell.around(values, cell.points())
             assert (least <= largest).all()
@@ -281,8 +299,91 @@ def test_omitted_terms_bound_those_of_known_series():
     tree = CellTree.of(predictive.Laplace(x, np.full(3000, 2.0)), fm.RBF(0.01), 1e-6)
     (cell,) = tree.cells()
     values = np.exp(2 * cell.points())
-    off = np.abs(cell.weights(x[:, None]) @ values[:, 0] - np.exp(2 * x)).max()
-    assert off / 3 < cell.omitted_terms(values)[0] < 300 * off
+    series = ParameterSeries.of(cell, values, values[:, 0], 0.0)
+    off = np.abs(series.at(x[:, None])[0][:, 0] - np.exp(2 * x)).max()
+    assert off / 3 < series.beyond[0] < 300 * off
+
+
+def cell_of_three(n=4000):
+    """Return a cell of three parameters with points, and the coordinates of its rows."""
+    rng = np.random.default_rng(9)
+    prediction = predictive.StudentT(
+        4 + rng.uniform(size=n), 0.3 * rng.normal(size=n), np.exp(0.1 * rng.normal(size=n))
+    )
+    tree = CellTree.of(prediction, fm.RBF(0.1), 1e-6)
+    cell = max(tree.cells(), key=lambda one: len(one.rows))
+    assert len(cell.counts) == 3
+    return cell, tree.coordinates_of(cell.rows)
+
+
+def test_terms_that_are_left_out_change_values_by_at_most_their_norms():
+    cell, at = cell_of_three()
+    smooth = np.exp(cell.points() @ np.array([0.5, 0.8, 0.3]))[:, None] * np.array([1.0, 0.3])
+    rng = np.random.default_rng(10)
+    values = smooth + 1e-9 * rng.normal(size=smooth.shape)
+    every_term = ParameterSeries.of(cell, values, values[:, 0], 0.0)
+    for negligible in (1e-8, 1e-4, 1.0, 1e9):
+        part = ParameterSeries.of(cell, values, values[:, 0], negligible)
+        off = np.linalg.norm(part.at(at)[0] - every_term.at(at)[0], axis=1)
+        assert off.max() <= part.dropped * (1 + 1e-12) + 1e-13
+        assert part.dropped <= negligible
+        assert len(part) < len(every_term)
+
+
+def test_errors_at_points_are_those_of_rows_near_them():
+    cell, at = cell_of_three()
+    count = len(cell)
+    np.testing.assert_array_less(0.999, cell.errors_of(np.ones(count), at))
+    rng = np.random.default_rng(11)
+    size = 10.0 ** rng.uniform(-9, -6, count)
+    np.testing.assert_allclose(cell.errors_of(size, cell.points()), size, rtol=1e-6, atol=1e-14)
+    # Independent errors at the points: their spread at a row over many draws.
+    noise = rng.normal(size=(count, 400)) * size[:, None]
+    spread = ParameterSeries.of(cell, noise, size, 0.0).at(at)[0].std(axis=1)
+    assert (spread < 1.2 * cell.errors_of(size, at)).all()
+    # An error that varies slowly.
+    slow = np.exp(cell.points() @ np.array([0.5, 0.8, 0.3]))
+    assert (np.exp(at @ np.array([0.5, 0.8, 0.3])) < 1.5 * cell.errors_of(slow, at)).all()
+
+
+def test_few_terms_are_held_for_three_parameters():
+    prediction = families(20_000)["StudentT, own df"]
+    features = features_of(KERNEL, prediction)
+    goal = 100 * GOAL
+
+    def integrals(some):
+        return mean_features_by_nodes(features, some, goal)
+
+    means = InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_terms=5000)
+    assert means is not None
+    assert_within_errors(means, integrals, prediction.take(np.arange(100)))
+    assert InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_terms=500) is None
+
+
+def test_many_features_of_heavy_tails_are_integrated_exactly():
+    """Wide rows come last where nodes are allotted."""
+    rng = np.random.default_rng(12)
+    prediction = predictive.StudentT(
+        3 + np.exp(rng.normal(size=1500)),
+        rng.normal(size=1500),
+        np.exp(0.3 * rng.normal(size=1500)),
+    )
+    features = features_of(fm.RBF(0.5), prediction)
+    mean, _, error = mean_features_by_nodes(features, prediction, 1e-9)
+    assert error.max() < 1e-7
+    rows = np.argsort(-error)[:3]
+    for row in rows:
+        frozen = stats.t(prediction.df[row], prediction.loc[row], prediction.scale[row])
+        ends = [*frozen.ppf([1e-12, 0.01, 0.5, 0.99]).tolist(), frozen.isf(1e-12)]
+
+        def integrand(y, frozen=frozen):
+            return frozen.pdf(y) * features.transform(np.array([[y]]))[0]
+
+        total = sum(
+            integrate.quad_vec(integrand, *pair, epsabs=1e-10, limit=4000)[0]
+            for pair in pairwise(ends)
+        )
+        assert np.linalg.norm(total - mean[row]) <= error[row] + 1e-9
 
 
 @pytest.mark.slow
