@@ -54,6 +54,7 @@ _HALVINGS = 200
 _ROUNDS = 4  # rounds that add rows with unresolved densities to those that choose the panels
 _FLOOR = 1e-12
 _LONGER = 8.0  # ratio to a density's panel up to which none fits between two of 16 nodes
+_LOOKED_AT = 4000  # outputs at which features are looked for
 _LIGHT = 1e-2  # share of the goal: mass of a negligible panel
 _DENSITY = 0.05  # share of the goal: error of a panel of a density
 _ROWS = 500  # predictions whose densities are in memory at once
@@ -145,7 +146,11 @@ class LineFeatures:
     def without(
         self, goal: float, predictions: Sequence[Predictive], outputs: Array
     ) -> LineFeatures:
-        """Return the features without those that are negligible in predictions and at outputs (u,)."""
+        """Return the features without those that are negligible in predictions and at outputs (u,).
+
+        Of many outputs, which are ascending, those nearest to even places and ranks are looked at.
+        """
+        outputs = _spread(outputs)
         largest = np.zeros(self.rank)
         for prediction in predictions:
             for rows in self._blocks(len(prediction)):
@@ -292,6 +297,17 @@ def _features_of_all(
         if complete:
             break
     return features, expected
+
+
+def _spread(ascending: Array) -> Array:
+    """Return some numbers of many, evenly over their ranks and over their range."""
+    n = len(ascending)
+    if n <= 2 * _LOOKED_AT:
+        return ascending
+    places = np.linspace(ascending[0], ascending[-1], _LOOKED_AT)
+    ranks = np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)
+    nearest = np.minimum(np.searchsorted(ascending, places), n - 1)
+    return np.asarray(ascending[np.union1d(ranks, nearest)])
 
 
 def _spaced_rows(n: int) -> NDArray[np.intp]:

@@ -261,6 +261,7 @@ class _Work:
         self._checkpoint = checkpoint
         self._start_time = time.perf_counter()
         self.fits: dict[int, Fit] = {}
+        self._held: dict[int, MeanFeatures] = {}  # of models for which low rank did not serve
 
     def low_rank(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the models for which the low-rank form is an option, and add those that it suits."""
@@ -269,11 +270,14 @@ class _Work:
             numbers, start = range(start, start + len(some)), start + len(some)
             if setting is None:
                 continue
-            forms = LowRankForms(self._nature, some, self._task, setting, self._checkpoint)
+            held = dict[int, MeanFeatures]()
+            forms = LowRankForms(self._nature, some, self._task, setting, self._checkpoint, held)
             yield forms
             for number, model, low in zip(numbers, some, forms.fits, strict=True):
                 if low is not None:
                     self._add(number, low, (len(self._nature), len(model)), 0)
+                elif number - numbers.start in held:
+                    self._held[number] = held[number - numbers.start]
 
     def groups(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the other models in groups that share a solve, and add them with their forms."""
@@ -288,12 +292,14 @@ class _Work:
             if budget is not None:
                 yield from self._last_resort(number, model, budget)
                 continue
-            features = mean_features(nature, model, task)
+            features = self._held.pop(number, None)
             if features is None:
-                dense, working = fit_dense(nature, model, task)
-                self._add(number, dense, (len(nature.design), len(model.design)), working)
-                continue
-            features = in_few_columns(features, (nature, model), task)
+                features = mean_features(nature, model, task)
+                if features is None:
+                    dense, working = fit_dense(nature, model, task)
+                    self._add(number, dense, (len(nature.design), len(model.design)), working)
+                    continue
+                features = in_few_columns(features, (nature, model), task)
             if group and not self._fits(group, model, features):
                 del features  # larger than expected: solve the group first, without them in memory
                 yield from self._ready(group)

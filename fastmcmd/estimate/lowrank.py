@@ -13,6 +13,7 @@ import numpy as np
 from fastmcmd._base.annotations import Array, DType, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
+from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.rows import Rows, as_blocks
@@ -156,13 +157,16 @@ class LowRankFit:
         Number of points evaluated together.
     peak_bytes : int
         Peak memory of the fit, see `low_rank_peak`.
+    basis : ndarray (r, c), optional
+        Directions of the features in which the parts have their columns; by default all of them.
     """
 
-    features: KernelFeatures
+    features: KernelFeatures | LineFeatures
     parts: list[LowRankPart]
     truncation: Truncation
     block_rows: int
     peak_bytes: int = 0
+    basis: Array | None = None
     rounding_alone: ClassVar[bool] = False  # more landmarks help
 
     @property
@@ -170,6 +174,11 @@ class LowRankFit:
         """Kind of the error bounds."""
         kinds = {s.kind for part in self.parts for s in part.solutions}
         return "sampled" if "sampled" in kinds or not self.truncation.rigorous else "rigorous"
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of a system."""
+        return self.features.rank if self.basis is None else int(self.basis.shape[1])
 
     def details(self) -> Json:
         """Return the fields of `Info` that this form determines, and the bytes it holds."""
@@ -200,14 +209,14 @@ class LowRankFit:
                 image, error, scale = self._at(x, sample_rows)
                 norm = np.sqrt(np.einsum("ij,ij->i", image, image))
             values[rows] = norm
-            errors[rows] = self.truncation.bounds(norm, error, scale, self.features.rank)
+            errors[rows] = self.truncation.bounds(norm, error, scale, self.columns)
             sweep.advance(rows.stop)
         return values, errors, self.kind
 
     def _at(self, x: HostArray, rows: slice | None = None) -> tuple[Array, Array, Array]:
         """Return image, error and scale at points ``x``, which may be the rows ``rows`` of the sample."""
         scale = self._scale(x)
-        total, error = np.zeros((len(x), self.features.rank)), np.zeros(len(x))
+        total, error = np.zeros((len(x), self.columns)), np.zeros(len(x))
         for part in self.parts:
             sample_rows = rows if part is self.parts[0] else None
             row_terms = None if sample_rows is None else self._row_terms(sample_rows)
@@ -240,4 +249,5 @@ class LowRankFit:
 
     def witness(self, grid: HostArray | Rows, y: Array) -> Array:
         """Return ``h(x, y)`` (q, len(y))."""
-        return self.difference(grid) @ self.features.transform(y).T
+        p = self.features.transform(y)
+        return self.difference(grid) @ (p if self.basis is None else p @ self.basis).T

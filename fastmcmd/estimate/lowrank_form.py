@@ -13,15 +13,17 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.checkpoint import Checkpoint, Stages, stages_of
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.features import output_features, pooled_with_importance
+from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.pivots import Predicted, rows_to_add
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.budget import low_rank_peak
+from fastmcmd.estimate.held_rows import HeldRows, held_features
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.lowrank_fit import LowRank
-from fastmcmd.estimate.outputs import MOST_RANK
+from fastmcmd.estimate.outputs import MOST_RANK, MeanFeatures
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.primal import Truncation
-from fastmcmd.estimate.row_stream import RowStream, StackedRowStream, goal_of_rows
+from fastmcmd.estimate.row_stream import RowSource, RowStream, StackedRowStream, goal_of_rows
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 
@@ -64,6 +66,8 @@ class LowRankForms:
         Goal for all parts of a model together, landmarks, memory.
     checkpoint : Checkpoint, optional
         Where the sums of the passes are saved.
+    held : dict of int to MeanFeatures, optional
+        Receives the mean features of models that hold them, by the indices of the models.
 
     Attributes
     ----------
@@ -78,8 +82,10 @@ class LowRankForms:
         task: Task,
         setting: LowRankSetting,
         checkpoint: Checkpoint | None = None,
+        held: dict[int, MeanFeatures] | None = None,
     ) -> None:
         self._task, self._setting, self._checkpoint = task, setting, checkpoint
+        self._held = {} if held is None else held
         self._pending = [
             _Pending(number, (nature, model), task.feature_residual(nature.lam, model.lam))
             for number, model in enumerate(models)
@@ -95,7 +101,7 @@ class LowRankForms:
         for attempt in range(_ROUNDS):
             if not self._pending:
                 break
-            work = _Round(self._pending, self._task, self._setting)
+            work = _Round(self._pending, self._task, self._setting, self._held)
             self._parts = []
             for number, problem in enumerate(work.problems()):
                 stages = stages_of(self._checkpoint, f"low rank {attempt} {number}")
@@ -125,10 +131,16 @@ class _Round:
     Models whose outputs have no low rank take no part.
     """
 
-    def __init__(self, pending: list[_Pending], task: Task, setting: LowRankSetting) -> None:
+    def __init__(
+        self,
+        pending: list[_Pending],
+        task: Task,
+        setting: LowRankSetting,
+        held: dict[int, MeanFeatures],
+    ) -> None:
         self._task, self._setting, self._count = task, setting, len(pending)
-        self._models: list[tuple[_Pending, KernelFeatures, list[_Group]]] = []
-        self._streams: list[list[RowStream]] = []
+        self._models: list[_Featured] = []
+        self._streams: list[list[RowStream | HeldRows]] = []
         self._outputs = 0
         nature, models = pending[0].samples[0], [one.samples[1] for one in pending]
         parts = [
@@ -141,6 +153,13 @@ class _Round:
         hasty = setting.give_up and not setting.patient
         most = min(MOST_RANK, len(nature.design) // 4) if hasty else MOST_RANK
         for one in pending:
+            mean_features = held_features(one.samples, task, setting.budget // len(pending))
+            if mean_features is not None:
+                held[one.number] = mean_features
+                self._outputs = max(self._outputs, mean_features.outputs)
+                groups = _groups(one.samples, mean_features.columns)
+                self._models.append(_Featured(one, mean_features.features, groups, mean_features))
+                continue
             values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
             self._outputs = max(self._outputs, len(values))
             factored = output_features(
@@ -148,22 +167,16 @@ class _Round:
             )
             if factored is not None:
                 groups = _groups(one.samples, factored[0].rank)
-                self._models.append((one, factored[0], groups))
+                self._models.append(_Featured(one, factored[0], groups))
 
     def problems(self) -> Iterator[PartProblem]:
         """Yield the problems: two of a single model, or one for all of several."""
         task = self._task
-        groups = [groups for *_, groups in self._models]
+        groups = [model.groups for model in self._models]
         for number, side_by_side in enumerate(zip(*groups, strict=True)):
             rows = [
-                RowStream(
-                    group.samples,
-                    features,
-                    group.difference,
-                    self._drawn_outputs,
-                    [goal_of_rows(features, task, sample.lam) for sample in group.samples],
-                )
-                for group, (_, features, _) in zip(side_by_side, self._models, strict=True)
+                model.stream(group, self._drawn_outputs, task)
+                for group, model in zip(side_by_side, self._models, strict=True)
             ]
             share = self._setting
             if len(groups[0]) > 1:
@@ -181,19 +194,20 @@ class _Round:
 
     def fits(
         self, parts: list[list[LowRankPart | None]]
-    ) -> Iterator[tuple[_Pending, LowRankFit, list[RowStream]]]:
+    ) -> Iterator[tuple[_Pending, LowRankFit, list[RowStream | HeldRows]]]:
         """Yield the models that reach their goal, with their fits and row streams.
 
         ``parts`` holds the solutions of all problems, for each model.
         """
         setting, points = self._setting, len(self._task.grid)
-        for model, (one, features, _) in enumerate(self._models):
+        for model, featured in enumerate(self._models):
             streams = [rows[model] for rows in self._streams]
             of_model = [part for part in (solved[model] for solved in parts) if part is not None]
             if len(of_model) == len(parts):
                 columns = sum(stream.columns for stream in self._streams[0])
                 peak = _peak(of_model, points, self._count, columns, self._outputs, setting)
-                yield one, _fit(features, of_model, streams, setting, peak), streams
+                peak += sum(stream.held_bytes for stream in self._streams[0])
+                yield featured.one, _fit(featured, of_model, streams, setting, peak), streams
 
 
 def _peak(
@@ -219,9 +233,9 @@ def _peak(
 
 
 def _fit(
-    features: KernelFeatures,
+    featured: _Featured,
     parts: list[LowRankPart],
-    streams: list[RowStream],
+    streams: Sequence[RowSource],
     setting: LowRankSetting,
     peak: int,
 ) -> LowRankFit:
@@ -234,35 +248,42 @@ def _fit(
     rank = max(part.features.rank for part in parts)
     landmarks = parts[0].features
     dim = landmarks.pivots.shape[1]
-    rows = setting.block_rows(rank, features.rank, dim, landmarks.backend.on_device)
-    return LowRankFit(features, parts, truncation, rows, peak)
+    basis = None if featured.held is None else featured.held.basis
+    fit = LowRankFit(featured.features, parts, truncation, 0, peak, basis)
+    rows = setting.block_rows(rank, fit.columns, dim, landmarks.backend.on_device)
+    return replace(fit, block_rows=rows)
 
 
-def _lacking(one: _Pending, fit: LowRankFit, streams: list[RowStream], task: Task) -> bool:
+def _lacking(
+    one: _Pending, fit: LowRankFit, streams: Sequence[RowStream | HeldRows], task: Task
+) -> bool:
     """Tell whether to try again, with the outputs of large residual among the candidates.
 
     That costs as much as the first try. A few outputs that are missed a little more than the others do not
     justify it: what the features miss counts in the square of the MCMD.
     """
-    residual = fit.truncation.residual
+    residual, features = fit.truncation.residual, fit.features
     if task.scale / 2 * residual <= COVERED_SHARE * task.options.tol:
         return False
-    if residual <= _ROUNDING * sum(_rounding(fit.features, sample) for sample in one.samples):
+    if not isinstance(features, KernelFeatures) or fit.basis is not None:
+        return False  # all rows are covered before a pass
+    if residual <= _ROUNDING * sum(_rounding(features, sample) for sample in one.samples):
         return False
     limit = IN_SQUARE * COVERED_SHARE * task.options.tol / max(task.scale, 1e-300)
     more = []
-    largest = float(fit.features.kernel.diagonal(fit.features.pivots).max())
-    for stream in streams:
-        if stream.largest_excess((one.eps + fit.features.noise) * largest) <= limit:
+    largest = float(features.kernel.diagonal(features.pivots).max())
+    computed = [stream for stream in streams if isinstance(stream, RowStream)]
+    for stream in computed:
+        if stream.largest_excess((one.eps + features.noise) * largest) <= limit:
             continue
         worst = np.unique(stream.worst_rows)
         more += [
-            _uncovered(sample.all_outputs.take(worst).flat, fit.features, one.eps)
+            _uncovered(sample.all_outputs.take(worst).flat, features, one.eps)
             for sample in stream.samples
             if isinstance(sample.all_outputs, DrawnOutputs)
         ]
     more = [outputs for outputs in more if len(outputs)]
-    for stream in streams:
+    for stream in computed:
         for sample, prediction, row_residual, floor in stream.coverage(limit):
             side = Predicted(prediction, _weights(sample))
             seed = len(one.extra)
@@ -282,6 +303,25 @@ class _Group:
     difference: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Featured:
+    """A model with its output features, its systems, and the mean features of all rows if they are held."""
+
+    one: _Pending
+    features: KernelFeatures | LineFeatures
+    groups: list[_Group]
+    held: MeanFeatures | None = None
+
+    def stream(self, group: _Group, drawn: Array | None, task: Task) -> RowStream | HeldRows:
+        """Return the rows of a group; ``drawn`` are outputs at which errors of features are measured."""
+        if self.held is not None:
+            return HeldRows(group.samples, self.held)
+        features = self.features
+        assert isinstance(features, KernelFeatures)
+        goals = [goal_of_rows(features, task, sample.lam) for sample in group.samples]
+        return RowStream(group.samples, features, group.difference, drawn, goals)
+
+
 def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
     """Return the samples grouped by equal inputs, with their systems."""
     nature, model = samples
@@ -297,7 +337,7 @@ def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
     return [_Group([nature, model], terms, False)]
 
 
-def _terms(groups: Sequence[_Group], streams: list[RowStream]) -> list[Term]:
+def _terms(groups: Sequence[_Group], streams: Sequence[RowSource]) -> list[Term]:
     """Return the systems of all models, with their right-hand sides in adjacent columns."""
     terms, begin = [], 0
     for model, (group, stream) in enumerate(zip(groups, streams, strict=True)):

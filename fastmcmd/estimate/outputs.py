@@ -48,6 +48,7 @@ __all__ = [
     "in_few_columns",
     "is_atomless",
     "mean_features",
+    "on_line",
     "pairs_in_closed_form",
     "sums_exponentials",
 ]
@@ -124,7 +125,7 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     if better_dense(sides, task) or _small(sides, task):
         return None
     in_closed_form = pairs_in_closed_form(sides, task)
-    if not in_closed_form and _on_line(sides, task):
+    if not in_closed_form and on_line(sides, task):
         # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
         result = _by_pivots(sides, task, in_closed_form, MOST_PIVOTS)
         if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
@@ -191,7 +192,7 @@ def _by_pivots(
     return best.result() if best is not None else _relaxed(pool, eps, most, sides, task)
 
 
-def _on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
+def on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether panels of the line apply without closed forms: drawn numbers, predicted densities."""
     nature, model = sides
     return (

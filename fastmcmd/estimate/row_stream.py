@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["RowBlock", "RowStream", "StackedRowStream", "StreamState", "goal_of_rows"]
+__all__ = ["RowBlock", "RowSource", "RowStream", "StackedRowStream", "StreamState", "goal_of_rows"]
 
 _EXPECTATION_SHARE = 0.2  # share of `Task.expectation_error`: other errors use up the tolerance
 _NEARLY = 0.999  # share of a limit below which a sum in another order is surely below it, too
@@ -69,6 +70,53 @@ class StreamState:
     truncated: Array
     worst_rows: list[int]
     uncovered: Array
+
+
+class RowSource(Protocol):
+    """Right-hand sides of the rows of samples, block by block, and what their features leave out."""
+
+    samples: list[Sample]
+    x: HostArray | Rows
+    weights: Array | None
+
+    @property
+    def columns(self) -> int:
+        """Number of right-hand sides."""
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether all outputs are drawn: nothing is integrated, and `truncated` is the whole error."""
+
+    @property
+    def bears_threads(self) -> bool:
+        """Whether several threads may compute blocks."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of right-hand sides in memory."""
+
+    def __len__(self) -> int: ...
+
+    def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
+        """Return right-hand sides (b, c) of some rows, and the residual norms of their features."""
+
+    def begin(self) -> None:
+        """Begin a pass."""
+
+    def account(self, block: RowBlock) -> None:
+        """Add the residuals of a block to the accumulated truncation."""
+
+    def state(self) -> StreamState:
+        """Return the accumulated truncation so far."""
+
+    def restore(self, state: StreamState) -> None:
+        """Resume from a saved state."""
+
+    def truncated(self) -> float:
+        """Return ``sum ||D^(-1/2) s||`` over the samples after a pass."""
+
+    def expectation_error(self) -> tuple[float, bool]:
+        """Return ``sum ||D^(-1/2) error||`` of the expectations, and whether it is rigorous."""
 
 
 def goal_of_rows(features: KernelFeatures, task: Task, lam: float) -> float:
@@ -225,6 +273,20 @@ class RowStream:
         self._uncovered = state.uncovered
         self.worst_rows = state.worst_rows
 
+    @property
+    def bears_threads(self) -> bool:
+        """Whether several threads may compute blocks: no user function and no device takes part."""
+        return (
+            self.features.kernel.compiled
+            and not self.features.backend.on_device
+            and all(isinstance(sample.all_outputs, DrawnOutputs) for sample in self.samples)
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of right-hand sides in memory: rows are computed block by block."""
+        return 0
+
     def largest_excess(self, square: float) -> float:
         """Return the largest ``||D^(-1/2) s||`` of drawn outputs beyond the residual ``square`` of each."""
         expected = square + self.noise()
@@ -250,11 +312,11 @@ class StackedRowStream:
 
     Parameters
     ----------
-    streams : list of RowStream
+    streams : sequence of RowSource
         Streams with the same inputs and weights.
     """
 
-    def __init__(self, streams: list[RowStream]) -> None:
+    def __init__(self, streams: Sequence[RowSource]) -> None:
         self.streams = streams
         self.x: HostArray | Rows = streams[0].x
         self.weights = streams[0].weights
@@ -297,12 +359,7 @@ class StackedRowStream:
         """Whether several threads may compute blocks: no user function and no device takes part."""
         if isinstance(self.x, Rows) and self.x.on_device is not None:
             return False
-        return all(
-            stream.features.kernel.compiled
-            and not stream.features.backend.on_device
-            and all(isinstance(sample.all_outputs, DrawnOutputs) for sample in stream.samples)
-            for stream in self.streams
-        )
+        return all(stream.bears_threads for stream in self.streams)
 
     def begin(self) -> None:
         """Reset the accumulated truncation before a pass."""

@@ -103,15 +103,12 @@ def _form_state(
 ) -> FeatureState | LowRankState | DenseState:
     if isinstance(form, PrimalFit):
         parts = [_part_state(part) for part in form.parts]
-        features = (
-            _line_state(form.features)
-            if isinstance(form.features, LineFeatures)
-            else _features_state(form.features)
-        )
+        features = _output_features_state(form.features)
         return FeatureState(features, parts, form.truncation, form.basis)
     if isinstance(form, LowRankFit):
         low = [_low_rank_state(part) for part in form.parts]
-        return LowRankState(_features_state(form.features), low, form.truncation, form.block_rows)
+        features = _output_features_state(form.features)
+        return LowRankState(features, low, form.truncation, form.block_rows, form.basis)
     nature, model = (
         SideState(_design_state(s.design), s.lam, *spread.by_rows(len(form.outputs)))
         for s, spread in zip(form.samples, form.spread, strict=True)
@@ -123,6 +120,12 @@ def _form_state(
         form.budget,
         form.node_error,
         form.atomless,
+    )
+
+
+def _output_features_state(features: KernelFeatures | LineFeatures) -> FeaturesState | LineState:
+    return (
+        _line_state(features) if isinstance(features, LineFeatures) else _features_state(features)
     )
 
 
@@ -262,27 +265,28 @@ class _Reader:
     ) -> PrimalFit | LowRankFit | DenseFit:
         if isinstance(state, DenseState):
             return self.dense(state)
-        backend = feature_backend_of(self.options, self.y_kernel)
         _check_sizes(state.truncation, "truncation")
         if not state.parts:
             raise ValueError("parts is empty")
+        features, options = self.output_features(state.features), self.options
+        basis, columns = state.basis, features.rank
+        if basis is not None:
+            basis = _numbers(basis, "basis", features.rank, None)
+            columns = basis.shape[1]
         if isinstance(state, FeatureState):
-            solved = (
-                self.line_features(state.features)
-                if isinstance(state.features, LineState)
-                else _features(state.features, self.y_kernel, self.columns, backend)
-            )
-            basis, columns, options = state.basis, solved.rank, self.options
-            if basis is not None:
-                basis = _numbers(basis, "basis", solved.rank, None)
-                columns = basis.shape[1]
             parts = [self.part(part, columns) for part in state.parts]
             return PrimalFit(
-                solved, parts, state.truncation, options.certificate, options.tol, basis
+                features, parts, state.truncation, options.certificate, options.tol, basis
             )
-        features = _features(state.features, self.y_kernel, self.columns, backend)
-        low = [self.low_rank_part(part, features.rank) for part in state.parts]
-        return LowRankFit(features, low, state.truncation, _count(state.block_rows, "block_rows"))
+        low = [self.low_rank_part(part, columns) for part in state.parts]
+        rows = _count(state.block_rows, "block_rows")
+        return LowRankFit(features, low, state.truncation, rows, basis=basis)
+
+    def output_features(self, state: FeaturesState | LineState) -> KernelFeatures | LineFeatures:
+        if isinstance(state, LineState):
+            return self.line_features(state)
+        backend = feature_backend_of(self.options, self.y_kernel)
+        return _features(state, self.y_kernel, self.columns, backend)
 
     def line_features(self, state: LineState) -> LineFeatures:
         if self.columns != 1:

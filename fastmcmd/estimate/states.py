@@ -114,10 +114,11 @@ class LowRankPartState:
 class LowRankState:
     """The low-rank form."""
 
-    features: FeaturesState
+    features: FeaturesState | LineState
     parts: list[LowRankPartState]
     truncation: Truncation
     block_rows: int
+    basis: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""A stream of rows whose right-hand sides are held in memory.
+
+Expectations that are integrated take longer than everything else of a pass. Where the right-hand sides of
+all rows fit in memory, they are computed once, in few columns (`leading_columns`), and every pass takes them
+from there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd.embedding.sample import Sample
+from fastmcmd.estimate.outputs import MeanFeatures, in_few_columns, mean_features, on_line
+from fastmcmd.estimate.row_stream import RowBlock, StreamState
+from fastmcmd.estimate.task import Task
+from fastmcmd.rows import Rows
+
+__all__ = ["HeldRows", "held_features"]
+
+# Numbers of each row in memory while its mean features are computed; the share of the budget for them.
+_NUMBERS_OF_ROW, _BUDGET_SHARE = 1500, 0.5
+_MOST_ROWS = (
+    30_000  # from which fresh memory for these takes longer than passes that compute them anew
+)
+
+
+def held_features(sides: tuple[Sample, Sample], task: Task, budget: int) -> MeanFeatures | None:
+    """Return the mean features of all rows, or None where passes compute them anew.
+
+    They are held for densities of numbers that are integrated, if both samples have one system over
+    distinct inputs, and ``budget`` bytes allow it.
+    """
+    nature, model = sides
+    n = len(nature)
+    if n > _MOST_ROWS or 8 * _NUMBERS_OF_ROW * n > _BUDGET_SHARE * budget:
+        return None
+    if not on_line(sides, task):
+        return None
+    if not (nature.same_rows(model) and nature.lam == model.lam):
+        return None
+    if nature.design.group is not None or not nature.same_system(model):
+        return None
+    features = mean_features(nature, model, task)
+    return None if features is None else in_few_columns(features, sides, task)
+
+
+class HeldRows:
+    """A stream of the rows of two samples, whose right-hand sides are in memory.
+
+    It is a `RowSource`.
+
+    Parameters
+    ----------
+    samples : list of Sample
+        Two samples with one system.
+    features : MeanFeatures
+        Their mean features.
+    """
+
+    is_drawn = False  # its truncation and its integrals add to the error
+    bears_threads = True
+
+    def __init__(self, samples: list[Sample], features: MeanFeatures) -> None:
+        self.samples = samples
+        self.features = features.features
+        self.columns = features.columns
+        self.x: HostArray | Rows = samples[0].x
+        self.weights = samples[0].weights
+        (self._rhs,) = features.means
+        self._truncation = features.truncation
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def expectation_error(self) -> tuple[float, bool]:
+        """Return ``sum ||D^(-1/2) error||`` of the expectations, and whether it is rigorous."""
+        return self._truncation.expectation, self._truncation.rigorous
+
+    def rhs(self, rows: slice | NDArray[np.intp]) -> tuple[Array, list[Array]]:
+        """Return right-hand sides (b, c) of some rows; their truncation is known in all."""
+        some = self._rhs[rows]
+        return some, [np.zeros(len(some)) for _ in self.samples]
+
+    def begin(self) -> None:
+        """Begin a pass."""
+
+    def account(self, block: RowBlock) -> None:
+        """Take a block, whose truncation is known."""
+
+    def state(self) -> StreamState:
+        """Return the state of a pass."""
+        return StreamState(1.0, np.zeros(len(self.samples)), [], np.zeros(len(self.samples)))
+
+    def restore(self, state: StreamState) -> None:
+        """Resume a pass."""
+
+    def truncated(self) -> float:
+        """Return ``sum ||D^(-1/2) s||`` over the samples."""
+        return self._truncation.residual
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the right-hand sides."""
+        return int(self._rhs.nbytes)
