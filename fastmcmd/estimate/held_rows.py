@@ -1,8 +1,8 @@
 """A stream of rows whose right-hand sides are held in memory.
 
-Expectations that are integrated take longer than everything else of a pass. Where the right-hand sides of
-all rows fit in memory, they are computed once, in few columns (`leading_columns`), and every pass takes them
-from there.
+Integrated expectations take longer than everything else of a pass. Where the right-hand sides of all rows
+fit in memory, they are computed once, in few columns (`leading_columns`), and every pass takes them from
+there.
 """
 
 from __future__ import annotations
