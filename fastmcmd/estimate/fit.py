@@ -35,6 +35,7 @@ from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.lowrank_choice import low_rank_groups
 from fastmcmd.estimate.lowrank_form import LowRankForms
 from fastmcmd.estimate.memory_check import exceeding_budget
+from fastmcmd.estimate.memory_stream import fits_in_memory
 from fastmcmd.estimate.outputs import (
     MeanFeatures,
     expected_outputs,
@@ -261,7 +262,8 @@ class _Work:
         self._checkpoint = checkpoint
         self._start_time = time.perf_counter()
         self.fits: dict[int, Fit] = {}
-        self._held: dict[int, MeanFeatures] = {}  # of models for which low rank did not serve
+        # Those of models for which low rank did not serve.
+        self._mean_features: dict[int, MeanFeatures] = {}
 
     def low_rank(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the models for which the low-rank form is an option, and add those that it suits."""
@@ -270,14 +272,20 @@ class _Work:
             numbers, start = range(start, start + len(some)), start + len(some)
             if setting is None:
                 continue
-            held = dict[int, MeanFeatures]()
-            forms = LowRankForms(self._nature, some, self._task, setting, self._checkpoint, held)
+            means = dict[int, MeanFeatures]()
+            for number, model in enumerate(some):
+                sides = self._nature, model
+                if fits_in_memory(sides, self._task, setting.budget // len(some)):
+                    features = mean_features(*sides, self._task)
+                    if features is not None:
+                        means[number] = in_few_columns(features, sides, self._task)
+            forms = LowRankForms(self._nature, some, self._task, setting, self._checkpoint, means)
             yield forms
             for number, model, low in zip(numbers, some, forms.fits, strict=True):
                 if low is not None:
                     self._add(number, low, (len(self._nature), len(model)), 0)
-                elif number - numbers.start in held:
-                    self._held[number] = held[number - numbers.start]
+                elif number - numbers.start in means:
+                    self._mean_features[number] = means[number - numbers.start]
 
     def groups(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the other models in groups that share a solve, and add them with their forms."""
@@ -292,7 +300,7 @@ class _Work:
             if budget is not None:
                 yield from self._last_resort(number, model, budget)
                 continue
-            features = self._held.pop(number, None)
+            features = self._mean_features.pop(number, None)
             if features is None:
                 features = mean_features(nature, model, task)
                 if features is None:

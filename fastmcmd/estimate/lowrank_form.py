@@ -17,13 +17,13 @@ from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.embedding.pivots import Predicted, rows_to_add
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.estimate.budget import low_rank_peak
-from fastmcmd.estimate.held_rows import HeldRows, held_features
 from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
 from fastmcmd.estimate.lowrank_fit import LowRank
+from fastmcmd.estimate.memory_stream import MemoryStream
 from fastmcmd.estimate.outputs import MOST_RANK, MeanFeatures
 from fastmcmd.estimate.part_problem import LowRankSetting, PartProblem
 from fastmcmd.estimate.primal import Truncation
-from fastmcmd.estimate.row_stream import RowSource, RowStream, StackedRowStream, goal_of_rows
+from fastmcmd.estimate.row_stream import AnyRowStream, RowStream, StackedRowStream, goal_of_rows
 from fastmcmd.estimate.task import Task, some_rows
 from fastmcmd.gram import KernelFeatures
 
@@ -66,8 +66,8 @@ class LowRankForms:
         Goal for all parts of a model together, landmarks, memory.
     checkpoint : Checkpoint, optional
         Where the sums of the passes are saved.
-    held : dict of int to MeanFeatures, optional
-        Receives the mean features of models that hold them, by the indices of the models.
+    mean_features : dict of int to MeanFeatures, optional
+        Mean features of models whose passes take them from memory, by the indices of the models.
 
     Attributes
     ----------
@@ -82,10 +82,10 @@ class LowRankForms:
         task: Task,
         setting: LowRankSetting,
         checkpoint: Checkpoint | None = None,
-        held: dict[int, MeanFeatures] | None = None,
+        mean_features: dict[int, MeanFeatures] | None = None,
     ) -> None:
         self._task, self._setting, self._checkpoint = task, setting, checkpoint
-        self._held = {} if held is None else held
+        self._mean_features = mean_features or {}
         self._pending = [
             _Pending(number, (nature, model), task.feature_residual(nature.lam, model.lam))
             for number, model in enumerate(models)
@@ -101,7 +101,7 @@ class LowRankForms:
         for attempt in range(_ROUNDS):
             if not self._pending:
                 break
-            work = _Round(self._pending, self._task, self._setting, self._held)
+            work = _Round(self._pending, self._task, self._setting, self._mean_features)
             self._parts = []
             for number, problem in enumerate(work.problems()):
                 stages = stages_of(self._checkpoint, f"low rank {attempt} {number}")
@@ -136,11 +136,11 @@ class _Round:
         pending: list[_Pending],
         task: Task,
         setting: LowRankSetting,
-        held: dict[int, MeanFeatures],
+        mean_features: dict[int, MeanFeatures],
     ) -> None:
         self._task, self._setting, self._count = task, setting, len(pending)
         self._models: list[_Featured] = []
-        self._streams: list[list[RowStream | HeldRows]] = []
+        self._streams: list[list[RowStream | MemoryStream]] = []
         self._outputs = 0
         nature, models = pending[0].samples[0], [one.samples[1] for one in pending]
         parts = [
@@ -153,12 +153,11 @@ class _Round:
         hasty = setting.give_up and not setting.patient
         most = min(MOST_RANK, len(nature.design) // 4) if hasty else MOST_RANK
         for one in pending:
-            mean_features = held_features(one.samples, task, setting.budget // len(pending))
-            if mean_features is not None:
-                held[one.number] = mean_features
-                self._outputs = max(self._outputs, mean_features.outputs)
-                groups = _groups(one.samples, mean_features.columns)
-                self._models.append(_Featured(one, mean_features.features, groups, mean_features))
+            means = mean_features.get(one.number)
+            if means is not None:
+                self._outputs = max(self._outputs, means.outputs)
+                groups = _groups(one.samples, means.columns)
+                self._models.append(_Featured(one, means.features, groups, means))
                 continue
             values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
             self._outputs = max(self._outputs, len(values))
@@ -194,7 +193,7 @@ class _Round:
 
     def fits(
         self, parts: list[list[LowRankPart | None]]
-    ) -> Iterator[tuple[_Pending, LowRankFit, list[RowStream | HeldRows]]]:
+    ) -> Iterator[tuple[_Pending, LowRankFit, list[RowStream | MemoryStream]]]:
         """Yield the models that reach their goal, with their fits and row streams.
 
         ``parts`` holds the solutions of all problems, for each model.
@@ -235,7 +234,7 @@ def _peak(
 def _fit(
     featured: _Featured,
     parts: list[LowRankPart],
-    streams: Sequence[RowSource],
+    streams: Sequence[AnyRowStream],
     setting: LowRankSetting,
     peak: int,
 ) -> LowRankFit:
@@ -248,14 +247,14 @@ def _fit(
     rank = max(part.features.rank for part in parts)
     landmarks = parts[0].features
     dim = landmarks.pivots.shape[1]
-    basis = None if featured.held is None else featured.held.basis
+    basis = None if featured.means is None else featured.means.basis
     fit = LowRankFit(featured.features, parts, truncation, 0, peak, basis)
     rows = setting.block_rows(rank, fit.columns, dim, landmarks.backend.on_device)
     return replace(fit, block_rows=rows)
 
 
 def _lacking(
-    one: _Pending, fit: LowRankFit, streams: Sequence[RowStream | HeldRows], task: Task
+    one: _Pending, fit: LowRankFit, streams: Sequence[RowStream | MemoryStream], task: Task
 ) -> bool:
     """Tell whether to try again, with the outputs of large residual among the candidates.
 
@@ -305,21 +304,21 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class _Featured:
-    """A model with its output features, its systems, and the mean features of all rows if they are held."""
+    """A model with its output features and systems, and the means of all rows if these are in memory."""
 
     one: _Pending
     features: KernelFeatures | LineFeatures
     groups: list[_Group]
-    held: MeanFeatures | None = None
+    means: MeanFeatures | None = None
 
-    def stream(self, group: _Group, drawn: Array | None, task: Task) -> RowStream | HeldRows:
-        """Return the rows of a group; ``drawn`` are outputs at which errors of features are measured."""
-        if self.held is not None:
-            return HeldRows(group.samples, self.held)
+    def stream(self, group: _Group, points: Array | None, task: Task) -> RowStream | MemoryStream:
+        """Return the rows of a group; ``points`` are outputs at which errors of features are measured."""
+        if self.means is not None:
+            return MemoryStream(group.samples, self.means)
         features = self.features
         assert isinstance(features, KernelFeatures)
         goals = [goal_of_rows(features, task, sample.lam) for sample in group.samples]
-        return RowStream(group.samples, features, group.difference, drawn, goals)
+        return RowStream(group.samples, features, group.difference, points, goals)
 
 
 def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
@@ -337,7 +336,7 @@ def _groups(samples: tuple[Sample, Sample], rank: int) -> list[_Group]:
     return [_Group([nature, model], terms, False)]
 
 
-def _terms(groups: Sequence[_Group], streams: Sequence[RowSource]) -> list[Term]:
+def _terms(groups: Sequence[_Group], streams: Sequence[AnyRowStream]) -> list[Term]:
     """Return the systems of all models, with their right-hand sides in adjacent columns."""
     terms, begin = [], 0
     for model, (group, stream) in enumerate(zip(groups, streams, strict=True)):

@@ -19,7 +19,14 @@ from fastmcmd.gram import KernelFeatures
 from fastmcmd.predictive import Predictive
 from fastmcmd.rows import Rows, as_blocks
 
-__all__ = ["RowBlock", "RowSource", "RowStream", "StackedRowStream", "StreamState", "goal_of_rows"]
+__all__ = [
+    "AnyRowStream",
+    "RowBlock",
+    "RowStream",
+    "StackedRowStream",
+    "StreamState",
+    "goal_of_rows",
+]
 
 _EXPECTATION_SHARE = 0.2  # share of `Task.expectation_error`: other errors use up the tolerance
 _NEARLY = 0.999  # share of a limit below which a sum in another order is surely below it, too
@@ -72,7 +79,7 @@ class StreamState:
     uncovered: Array
 
 
-class RowSource(Protocol):
+class AnyRowStream(Protocol):
     """Right-hand sides of the rows of samples, block by block, and what their features leave out."""
 
     samples: list[Sample]
@@ -312,11 +319,11 @@ class StackedRowStream:
 
     Parameters
     ----------
-    streams : sequence of RowSource
+    streams : sequence of AnyRowStream
         Streams with the same inputs and weights.
     """
 
-    def __init__(self, streams: Sequence[RowSource]) -> None:
+    def __init__(self, streams: Sequence[AnyRowStream]) -> None:
         self.streams = streams
         self.x: HostArray | Rows = streams[0].x
         self.weights = streams[0].weights

@@ -1,4 +1,4 @@
-"""A stream of rows whose right-hand sides are held in memory.
+"""A stream of rows whose right-hand sides are in memory.
 
 Integrated expectations take longer than everything else of a pass. Where the right-hand sides of all rows
 fit in memory, they are computed once, in few columns (`leading_columns`), and every pass takes them from
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.estimate.outputs import MeanFeatures, in_few_columns, mean_features, on_line
+from fastmcmd.estimate.outputs import MeanFeatures, on_line, pairs_in_closed_form
 from fastmcmd.estimate.row_stream import RowBlock, StreamState
 from fastmcmd.estimate.task import Task
 from fastmcmd.rows import Rows
 
-__all__ = ["HeldRows", "held_features"]
+__all__ = ["MemoryStream", "fits_in_memory"]
 
 # Numbers of each row in memory while its mean features are computed; the share of the budget for them.
 _NUMBERS_OF_ROW, _BUDGET_SHARE = 1500, 0.5
@@ -26,30 +26,27 @@ _MOST_ROWS = (
 )
 
 
-def held_features(sides: tuple[Sample, Sample], task: Task, budget: int) -> MeanFeatures | None:
-    """Return the mean features of all rows, or None where passes compute them anew.
+def fits_in_memory(sides: tuple[Sample, Sample], task: Task, budget: int) -> bool:
+    """Tell whether passes take the right-hand sides of two samples from memory.
 
-    They are held for densities of numbers that are integrated, if both samples have one system over
-    distinct inputs, and ``budget`` bytes allow it.
+    They do for densities of numbers that are integrated, if both samples have one system over distinct
+    inputs, and ``budget`` bytes allow it.
     """
     nature, model = sides
     n = len(nature)
     if n > _MOST_ROWS or 8 * _NUMBERS_OF_ROW * n > _BUDGET_SHARE * budget:
-        return None
-    if not on_line(sides, task):
-        return None
+        return False
+    if not on_line(sides, task) or pairs_in_closed_form(sides, task):
+        return False
     if not (nature.same_rows(model) and nature.lam == model.lam):
-        return None
-    if nature.design.group is not None or not nature.same_system(model):
-        return None
-    features = mean_features(nature, model, task)
-    return None if features is None else in_few_columns(features, sides, task)
+        return False
+    return len(nature.design) == n and nature.same_system(model)
 
 
-class HeldRows:
+class MemoryStream:
     """A stream of the rows of two samples, whose right-hand sides are in memory.
 
-    It is a `RowSource`.
+    It is an `AnyRowStream`.
 
     Parameters
     ----------
