@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 _AXES = 20_000  # rows from which principal axes are computed,
 _LARGEST = 2_000  # and the largest matrix whose eigenvectors are computed: a second
+_SMALL = 100  # matrices of which all eigenvectors are computed: a millisecond
 _BLOCK = 1 << 22  # elements converted together
 _WIDE = 50  # columns that t-SNE receives at most, as its authors do (van der Maaten & Hinton, 2008)
 _SEED = 0
@@ -62,8 +63,6 @@ def principal(rows: HostArray, count: int) -> Array:
     With more than 20,000 rows (2,000 for more than 2,000 columns), the axes are computed from that many
     random rows. The largest loading of an axis is positive.
     """
-    from scipy import linalg
-
     most = _AXES if rows.shape[1] <= _LARGEST else _LARGEST
     part = rows[some(len(rows), most)].astype(np.float64)
     centre = part.mean(axis=0)
@@ -71,8 +70,7 @@ def principal(rows: HostArray, count: int) -> Array:
     m, d = part.shape
     # The smaller of the two matrices of products has the same directions.
     products = part.T @ part if d <= m else part @ part.T
-    ends = (max(0, min(m, d) - count), min(m, d) - 1)
-    axes = linalg.eigh(products, subset_by_index=ends)[1][:, ::-1]
+    axes = _last_eigenvectors(products, count)[:, ::-1]
     if d > m:
         axes = part.T @ axes
         axes /= np.maximum(np.linalg.norm(axes, axis=0), np.finfo(np.float64).tiny)
@@ -83,6 +81,17 @@ def principal(rows: HostArray, count: int) -> Array:
         block = slice(start, start + step)
         scores[block, : axes.shape[1]] = (rows[block].astype(np.float64) - centre) @ axes
     return scores
+
+
+def _last_eigenvectors(products: Array, count: int) -> Array:
+    """Return the eigenvectors of the largest eigenvalues, in ascending order."""
+    size = len(products)
+    if size <= _SMALL:  # to load SciPy's takes longer
+        return np.asarray(np.linalg.eigh(products)[1][:, max(0, size - count) :])
+    from scipy import linalg
+
+    ends = (max(0, size - count), size - 1)
+    return np.asarray(linalg.eigh(products, subset_by_index=ends)[1])
 
 
 def _pca(rows: HostArray) -> Array:

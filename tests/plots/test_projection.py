@@ -233,7 +233,7 @@ def test_hexagons_hold_means(rng):
     np.testing.assert_allclose(np.sort(ax.collections[0].get_array()), np.sort(expected))
     bar = next(other for other in ax.figure.axes if other is not ax)
     assert bar.get_ylabel() == "mean CRPS"
-    assert ax.collections[0].get_clim() == (min(expected), max(expected))
+    assert ax.collections[0].get_clim() == pytest.approx((min(expected), max(expected)))
     assert ax.get_xlabel() == "x, column 1"
 
 
