@@ -220,26 +220,41 @@ class ObservedOutputs:
         if prediction is None or isinstance(prediction, Draws):
             columns = self._columns(features.transform(self._some(_POINTS)), task, lam)
             return columns, n * self.seconds_of_draws()
+        has_panels = serves_on_line(self.kernel, prediction)
+        if has_panels and features.rank > MOST_PIVOTS:
+            on_panels = self._on_panels(n, task, lam)
+            if on_panels is not None:
+                return on_panels
         goal = task.expectation_error(lam)
         expected = self.expectations(n, min(n, _PART) if searched else n, goal)
-        times = 1 + (searched > 0)
+        times, count = 1 + (searched > 0), n + searched
         if self.sites is not None:
-            n, searched = self.sites, self.sites * (searched > 0)
-        has_panels = serves_on_line(self.kernel, prediction)
-        many = has_panels and features.rank > MOST_PIVOTS
-        took = times * self.choosing + (searched + n * (not many)) * expected.a_row
+            count = times * self.sites
+        took = times * self.choosing + count * expected.a_row
+        if has_panels and error_of(expected.errors, task, lam) > task.options.tol:
+            on_panels = self._on_panels(n, task, lam)
+            if on_panels is not None:
+                return on_panels[0], took + on_panels[1]
         of_outputs = features.transform(self._some(len(expected.means)))
-        columns = self._columns(of_outputs - expected.means, task, lam)
-        if many or (has_panels and error_of(expected.errors, task, lam) > task.options.tol):
-            # Tails are wide relative to the kernel: panels of the line follow, which have more features.
-            few, start = min(len(self.y), _ON_LINE), time.perf_counter()
-            part = prediction.take(np.arange(few))
-            on_line = line_features(self.kernel, np.unique(self._some(few)), part, goal)
-            took += time.perf_counter() - start
-            if on_line is not None:
-                line = on_line[0]
-                took += n * seconds_of(lambda: line.expected(part, goal), 1) / few
-        return columns, took
+        return self._columns(of_outputs - expected.means, task, lam), took
+
+    def _on_panels(self, n: int, task: Task, lam: float) -> tuple[int, float] | None:
+        """Return the columns and seconds of features on panels of the line; None if these are too many."""
+        prediction, goal = self.prediction, task.expectation_error(lam)
+        assert prediction is not None
+        count, start = min(len(self.y), _ON_LINE), time.perf_counter()
+        part, outputs = prediction.take(np.arange(count)), self._some(count)
+        on_line = line_features(self.kernel, np.unique(outputs), part, goal)
+        if on_line is None:
+            return None
+        line, mean, _ = on_line
+        took = self.choosing + time.perf_counter() - start
+        # Sites choose the panels and are integrated again. To interpolate a row takes as long as its output.
+        integrated, passes = (n, 1) if self.sites is None else (2 * self.sites, 2)
+        took += integrated * seconds_of(lambda: line.expected(part, goal), 1) / count
+        some = self._some(_LEAST_ROWS)
+        took += passes * n * seconds_of(lambda: line.transform(some)) / len(some)
+        return self._columns(line.transform(outputs) - mean, task, lam), took
 
     def _columns(self, rows: Array, task: Task, lam: float) -> int:
         """Return the columns that a fit solves for, from the features of some rows."""
