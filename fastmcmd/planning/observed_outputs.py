@@ -249,7 +249,7 @@ class ObservedOutputs:
             return None
         line, mean, _ = on_line
         took = self.choosing + time.perf_counter() - start
-        # Sites choose the panels and are integrated again. To interpolate a row takes as long as its output.
+        # Sites choose panels and are integrated again. A row is interpolated in the time of its output.
         integrated, passes = (n, 1) if self.sites is None else (2 * self.sites, 2)
         took += integrated * seconds_of(lambda: line.expected(part, goal), 1) / count
         some = self._some(_LEAST_ROWS)
