@@ -12,7 +12,7 @@ of a density, about 30 panels for a prediction), and at most 30 MB for the block
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -29,7 +29,17 @@ from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive
 
-__all__ = ["LineFeatures", "common_line_features", "line_features", "serves_on_line"]
+__all__ = [
+    "LineFeatures",
+    "RowMeans",
+    "common_line_features",
+    "line_features",
+    "line_means",
+    "serves_on_line",
+]
+
+# Expected features (b, r) of rows, and their errors (b,).
+RowMeans = Callable[[NDArray[np.intp]], tuple[Array, Array]]
 
 Mixture: TypeAlias = list[tuple[Array, PanelDensities]]  # weights (n,), densities
 
@@ -54,7 +64,7 @@ _HALVINGS = 200
 _ROUNDS = 4  # rounds that add rows with unresolved densities to those that choose the panels
 _FLOOR = 1e-12
 _LONGER = 8.0  # ratio to a density's panel up to which none fits between two of 16 nodes
-_LOOKED_AT = 4000  # outputs at which features are looked for
+_LOOKED_AT, _OF_PANEL = 4000, 8  # outputs at which features are looked for: of all, and of a panel
 _LIGHT = 1e-2  # share of the goal: mass of a negligible panel
 _DENSITY = 0.05  # share of the goal: error of a panel of a density
 _ROWS = 500  # predictions whose densities are in memory at once
@@ -148,9 +158,9 @@ class LineFeatures:
     ) -> LineFeatures:
         """Return the features without those that are negligible in predictions and at outputs (u,).
 
-        Of many outputs, which are ascending, those nearest to even places and ranks are looked at.
+        Of many outputs, which are ascending, some of each panel are looked at.
         """
-        outputs = _spread(outputs)
+        outputs = _representatives(outputs, self.panels)
         largest = np.zeros(self.rank)
         for prediction in predictions:
             for rows in self._blocks(len(prediction)):
@@ -226,6 +236,21 @@ def common_line_features(
     kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
 ) -> tuple[LineFeatures, list[Array], list[Array]] | None:
     """Return the results of `line_features` on panels that several models' predictions share."""
+    on_panels = line_means(kernel, outputs, predictions, goal)
+    if on_panels is None:
+        return None
+    features, means = on_panels
+    expected = [mean(np.arange(len(one))) for mean, one in zip(means, predictions, strict=True)]
+    return features, [mean for mean, _ in expected], [error for _, error in expected]
+
+
+def line_means(
+    kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
+) -> tuple[LineFeatures, list[RowMeans]] | None:
+    """Return features on panels, and for each model a function of rows, as `line_features` computes them.
+
+    The functions return the expected features (b, r) of rows, and their errors (b,).
+    """
     sites = [integration_sites(one, kernel, goal) for one in predictions]
     # Panels that serve the sites serve the predictions between them.
     parts: list[Sequence[Predictive]] = [
@@ -236,18 +261,25 @@ def common_line_features(
         return None
     features, expected = result
     means = [
-        expected[sum(map(len, parts[:number]))]
+        _in_memory(*expected[sum(map(len, parts[:number]))])
         if some is None
         else _interpolated(features, one, goal)
         for number, (one, some) in enumerate(zip(predictions, sites, strict=True))
     ]
-    return features, [mean for mean, _ in means], [error for _, error in means]
+    return features, means
 
 
-def _interpolated(
-    features: LineFeatures, prediction: Predictive, goal: float
-) -> tuple[Array, Array]:
-    """Return the expected features of many predictions, and estimates of their errors."""
+def _in_memory(mean: Array, error: Array) -> RowMeans:
+    """Return a function of rows that takes them from arrays, all of them without a copy."""
+
+    def of(rows: NDArray[np.intp]) -> tuple[Array, Array]:
+        return (mean, error) if len(rows) == len(mean) else (mean[rows], error[rows])
+
+    return of
+
+
+def _interpolated(features: LineFeatures, prediction: Predictive, goal: float) -> RowMeans:
+    """Return the expected features of many predictions, and estimates of their errors, as of rows."""
 
     def integrals(some: Predictive) -> tuple[Array, Array, Array]:
         mean, error = features.expected(some, goal)
@@ -255,9 +287,14 @@ def _interpolated(
 
     means = InterpolatedMeans.of_all(prediction, features.kernel, integrals, goal)
     if means is None:
-        return features.expected(prediction, goal)
-    mean, _, error = means.of(prediction)
-    return mean, error
+        return _in_memory(*features.expected(prediction, goal))
+
+    def of(rows: NDArray[np.intp]) -> tuple[Array, Array]:
+        all_rows = len(rows) == len(prediction)
+        mean, _, error = means.of(prediction if all_rows else prediction.take(rows))
+        return mean, error
+
+    return of
 
 
 def _features_of_all(
@@ -299,15 +336,17 @@ def _features_of_all(
     return features, expected
 
 
-def _spread(ascending: Array) -> Array:
-    """Return some numbers of many, evenly over their ranks and over their range."""
+def _representatives(ascending: Array, panels: list[tuple[Array, Array]]) -> Array:
+    """Return some numbers of many: evenly over their ranks, and over the ranks on each panel."""
     n = len(ascending)
     if n <= 2 * _LOOKED_AT:
         return ascending
-    places = np.linspace(ascending[0], ascending[-1], _LOOKED_AT)
-    ranks = np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)
-    nearest = np.minimum(np.searchsorted(ascending, places), n - 1)
-    return np.asarray(ascending[np.union1d(ranks, nearest)])
+    places = [np.linspace(0, n - 1, _LOOKED_AT)]
+    for low, high in panels:
+        first, last = (np.searchsorted(ascending, ends) for ends in (low, high))
+        places.append(np.linspace(first - 1, last, _OF_PANEL).ravel())
+    ranks = np.clip(np.concatenate(places).astype(np.intp), 0, n - 1)
+    return np.asarray(ascending[np.unique(ranks)])
 
 
 def _spaced_rows(n: int) -> NDArray[np.intp]:

@@ -42,6 +42,7 @@ from fastmcmd.estimate.outputs import (
     in_few_columns,
     mean_features,
 )
+from fastmcmd.estimate.part_problem import LowRankSetting
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import largest_diagonal
@@ -272,13 +273,7 @@ class _Work:
             numbers, start = range(start, start + len(some)), start + len(some)
             if setting is None:
                 continue
-            means = dict[int, MeanFeatures]()
-            for number, model in enumerate(some):
-                sides = self._nature, model
-                if fits_in_memory(sides, self._task, setting.budget // len(some)):
-                    features = mean_features(*sides, self._task)
-                    if features is not None:
-                        means[number] = in_few_columns(features, sides, self._task)
+            means = self._in_memory(some, setting)
             forms = LowRankForms(self._nature, some, self._task, setting, self._checkpoint, means)
             yield forms
             for number, model, low in zip(numbers, some, forms.fits, strict=True):
@@ -286,6 +281,17 @@ class _Work:
                     self._add(number, low, (len(self._nature), len(model)), 0)
                 elif number - numbers.start in means:
                     self._mean_features[number] = means[number - numbers.start]
+
+    def _in_memory(self, models: list[Sample], setting: LowRankSetting) -> dict[int, MeanFeatures]:
+        """Return the mean features of the models whose low-rank passes take them from memory."""
+        means = dict[int, MeanFeatures]()
+        for number, model in enumerate(models):
+            sides = self._nature, model
+            if fits_in_memory(sides, self._task, setting.budget // len(models)):
+                features = mean_features(*sides, self._task)
+                if features is not None:
+                    means[number] = in_few_columns(features, sides, self._task)
+        return means
 
     def groups(self, models: list[Sample]) -> Iterator[_Step]:
         """Yield the other models in groups that share a solve, and add them with their forms."""
@@ -313,7 +319,7 @@ class _Work:
                 yield from self._ready(group)
                 features = mean_features(nature, model, task)
                 assert features is not None
-            features = in_few_columns(features, (nature, model), task)
+                features = in_few_columns(features, (nature, model), task)
             group[number] = model, features
         if group:
             yield from self._ready(group)
@@ -388,7 +394,8 @@ class _Work:
         if task.options.solver == "auto":
             ((some, setting),) = low_rank_groups(nature, [model], task, last_resort=True)
             if setting is not None:
-                forms = LowRankForms(nature, some, task, setting, self._checkpoint)
+                means = self._in_memory(some, setting)
+                forms = LowRankForms(nature, some, task, setting, self._checkpoint, means)
                 yield forms
                 (low,) = forms.fits
         if low is None:

@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.estimate.outputs import MeanFeatures, on_line, pairs_in_closed_form
+from fastmcmd.estimate.panel_rows import LEAST_ROWS
 from fastmcmd.estimate.row_stream import RowBlock, StreamState
 from fastmcmd.estimate.task import Task
 from fastmcmd.rows import Rows
 
 __all__ = ["MemoryStream", "fits_in_memory"]
 
-# Numbers of each row in memory while its mean features are computed; the share of the budget for them.
-_NUMBERS_OF_ROW, _BUDGET_SHARE = 1500, 0.5
-_MOST_ROWS = (
-    30_000  # from which fresh memory for these takes longer than passes that compute them anew
-)
+# Numbers of each row in memory while its mean features are computed, at once or in blocks of rows, and the
+# share of the budget for them.
+_AT_ONCE, _IN_BLOCKS, _BUDGET_SHARE = 800, 100, 0.5
 
 
 def fits_in_memory(sides: tuple[Sample, Sample], task: Task, budget: int) -> bool:
@@ -34,7 +33,8 @@ def fits_in_memory(sides: tuple[Sample, Sample], task: Task, budget: int) -> boo
     """
     nature, model = sides
     n = len(nature)
-    if n > _MOST_ROWS or 8 * _NUMBERS_OF_ROW * n > _BUDGET_SHARE * budget:
+    numbers = _IN_BLOCKS if n >= LEAST_ROWS else _AT_ONCE
+    if 8 * numbers * n > _BUDGET_SHARE * budget:
         return False
     if not on_line(sides, task) or pairs_in_closed_form(sides, task):
         return False

@@ -13,7 +13,7 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
-from fastmcmd.embedding.line import LineFeatures, line_features, serves_on_line
+from fastmcmd.embedding.line import LineFeatures, RowMeans, line_means, serves_on_line
 from fastmcmd.embedding.many_draws import (
     MOST_CANDIDATES,
     DrawnMeans,
@@ -30,6 +30,7 @@ from fastmcmd.embedding.sample import (
     same_outputs,
 )
 from fastmcmd.estimate.leading_columns import leading_columns, omissible
+from fastmcmd.estimate.panel_rows import LEAST_ROWS, panel_rows
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.gram import KernelFeatures
@@ -143,6 +144,8 @@ def in_few_columns(
 
     What this omits adds to the truncation of the features, and is little beside it or the tolerance.
     """
+    if mean_features.basis is not None:
+        return mean_features
     truncation = mean_features.truncation
     limit = omissible(task.options.tol, task.scale, truncation.residual)
     weights = [1 / side.shift for side in sides][: len(mean_features.means)]
@@ -209,10 +212,16 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
     assert isinstance(model.outputs, PredictedOutputs)
     values, where = np.unique(nature.outputs.flat[:, 0].astype(np.float64), return_inverse=True)
     goal = task.expectation_error(model.lam)
-    on_panels = line_features(task.y_kernel, values, model.outputs.prediction, goal)
+    on_panels = line_means(task.y_kernel, values, [model.outputs.prediction], goal)
     if on_panels is None:
         return None
-    features, expected, error = on_panels
+    features, (row_means,) = on_panels
+    n = len(nature.outputs.flat)
+    if n >= LEAST_ROWS and len(nature.design) == len(nature.outputs.values) == n:
+        in_blocks = _by_panel_rows(sides, task, features, row_means)
+        if in_blocks is not None:
+            return in_blocks
+    expected, error = row_means(np.arange(len(model.outputs.prediction)))
     p = features.transform(values[:, None])
     residual = np.sqrt(features.residuals(values[:, None], p))[:, None]
     where = where.reshape(-1)
@@ -234,6 +243,31 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
         len(values),
         norms,
     )
+
+
+def _by_panel_rows(
+    sides: tuple[Sample, Sample], task: Task, features: LineFeatures, row_means: RowMeans
+) -> MeanFeatures | None:
+    """Return mean features in few columns, computed block by block; None if many columns are needed."""
+    nature, model = sides
+    assert isinstance(nature.outputs, DrawnOutputs)
+    if not nature.same_system(model):
+        return None
+    y, weight = nature.outputs.flat[:, 0].astype(np.float64), 1 / nature.shift
+    some = panel_rows(features, y, row_means, weight, task)
+    if some is None:
+        return None
+    norms, largest = None, task.y_kernel.at_zero
+    if some.errors.max() <= _NORMS * np.sqrt(largest):
+        norms = {
+            "errors": some.squares, "variances": np.maximum(largest - some.expected_squares, 0.0)
+        }  # fmt: skip
+    miss, error = (
+        math.sqrt(float(np.einsum("i,i->", norm**2, weight)))
+        for norm in (some.residuals, some.errors)
+    )
+    truncation = Truncation(math.hypot(miss, some.omitted), error, rigorous=False)
+    return MeanFeatures(features, (some.rows,), truncation, len(y), norms, some.basis)
 
 
 def _row_norms(

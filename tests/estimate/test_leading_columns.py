@@ -150,6 +150,26 @@ def test_witness_and_files(tmp_path):
     )
 
 
+def test_columns_are_chosen_once(tmp_path):
+    """Forty directions near the limit, of which a second choice would omit some more."""
+    rng = np.random.default_rng(1)
+    n, classes, rare = 2000, 60, 40
+    x = rng.normal(size=(n, 5))
+    p = np.exp(rng.normal(size=(n, classes)))
+    p[:, classes - rare :] *= 1e-8 * p[:, : classes - rare].sum(axis=1, keepdims=True)
+    p /= p.sum(axis=1, keepdims=True)
+    y = np.array([rng.choice(classes, p=row) for row in p])
+    estimator = fm.ConditionalCongruence(
+        x_kernel=fm.RBF(1.0), y_kernel=fm.Delta(), lam=0.01, tol=1e-6
+    ).fit(x, y, fm.Categorical(p))
+    form = estimator.fitted().form
+    assert form.basis.shape[0] == form.features.rank
+    estimator.save(tmp_path / "estimator.npz")
+    loaded = fm.load(tmp_path / "estimator.npz")
+    outputs = np.arange(3)
+    np.testing.assert_array_equal(loaded.witness(x[:2], outputs), estimator.witness(x[:2], outputs))
+
+
 def test_threads_do_not_change_bits():
     x, y, prediction = problem()
     values = []

@@ -47,7 +47,7 @@ def test_against_other_methods(monkeypatch, family):
     assert result.error_bound <= 1e-5
     exact = fm.cce(x, y, prediction, **OPTIONS, tol=1e-8, solver="cg")
     assert (np.abs(result.values - exact.values) <= result.error_bounds + 1e-8).all()
-    monkeypatch.setattr(memory_stream, "_MOST_ROWS", 0)
+    monkeypatch.setattr(memory_stream, "_BUDGET_SHARE", 0.0)
     streamed = fm.cce(x, y, prediction, **OPTIONS, tol=1e-5, solver="lowrank")
     assert len(streams) == 1
     gap = np.abs(result.values - streamed.values)

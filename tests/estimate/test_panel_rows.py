@@ -1,0 +1,75 @@
+"""Mean features on panels, block by block, against those of all rows at once."""
+
+import numpy as np
+import pytest
+
+import fastmcmd as fm
+from fastmcmd.estimate import outputs
+
+OPTIONS = {"x_kernel": fm.RBF(1.0), "y_kernel": fm.RBF(0.5), "lam": 0.01, "solver": "cg"}
+
+
+def problem(n=9000, seed=0, far=()):
+    """Student-t predictions in two columns; a few outcomes may be ``far`` from all predictions."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    mean = np.sin(x[:, 0])
+    y = mean + rng.standard_t(3, n)
+    y[rng.choice(n, len(far), replace=False)] = far
+    return x, y, fm.StudentT(3.0, mean, np.ones(n))
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-6])
+def test_against_all_rows_at_once(monkeypatch, tol):
+    x, y, prediction = problem()
+    weights = np.random.default_rng(1).gamma(1.0, size=len(y))
+    options = {**OPTIONS, "tol": tol, "weights": weights}
+    in_blocks = fm.cce(x, y, prediction, **options)
+    monkeypatch.setattr(outputs, "LEAST_ROWS", len(y) + 1)
+    at_once = fm.cce(x, y, prediction, **options)
+    assert in_blocks.error_bound <= tol
+    gap = np.abs(in_blocks.values - at_once.values)
+    assert (gap <= in_blocks.error_bounds + at_once.error_bounds).all()
+
+
+@pytest.mark.parametrize("far", [(1e6, 1e6), (50.0, 60.0, 1e6), (-99999.0,), (200.0,) * 30])
+def test_outcomes_far_out_are_represented(far):
+    """Sentinels and other outcomes that no prediction expects: the tolerance is met as without them."""
+    x, y, prediction = problem(far=far)
+    result = fm.cce(x, y, prediction, **OPTIONS, tol=1e-6)
+    assert result.error_bound <= 1e-6
+    exact = fm.cce(x, y, prediction, **OPTIONS, tol=1e-8)
+    assert (np.abs(result.values - exact.values) <= result.error_bounds + 1e-8).all()
+
+
+def test_norms_of_rows():
+    """Errors and variances of rows are those of the plain definition."""
+    from fastmcmd.embedding.line import line_means
+    from fastmcmd.estimate.panel_rows import panel_rows
+    from fastmcmd.estimate.task import Task
+    from fastmcmd.options import Options
+
+    x, y, prediction = problem()
+    task = Task(fm.RBF(1.0), fm.RBF(0.5), Options.of(tol=1e-6), x)
+    features, (means,) = line_means(task.y_kernel, np.unique(y), [prediction], 1e-9)
+    rows = panel_rows(features, y, means, np.full(len(y), 0.01), task)
+    some = np.arange(0, len(y), 97)
+    mean, error = features.expected(prediction.take(some), 1e-9)
+    p = features.transform(y[some, None])
+    np.testing.assert_allclose(rows.rows[some] @ rows.basis.T, p - mean, atol=1e-6)
+    np.testing.assert_allclose(rows.squares[some], ((p - mean) ** 2).sum(axis=1), atol=1e-8)
+    np.testing.assert_allclose(rows.expected_squares[some], (mean**2).sum(axis=1), atol=1e-8)
+    assert (rows.errors[some] < 1e-7).all()
+    assert (error < 1e-7).all()
+
+
+def test_threads_do_not_change_bits():
+    x, y, prediction = problem()
+    values, before = [], fm.get_num_threads()
+    try:
+        for threads in (1, 2):
+            fm.set_num_threads(threads)
+            values.append(fm.cce(x, y, prediction, **OPTIONS, tol=1e-5).values)
+    finally:
+        fm.set_num_threads(before)
+    np.testing.assert_array_equal(*values)
