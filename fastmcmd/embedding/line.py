@@ -109,6 +109,12 @@ class LineFeatures:
         """Number of features r."""
         return len(self.selected)
 
+    @property
+    def narrowest(self) -> float:
+        """Width of the narrowest bump: ``exp(-(y / width)^2)``."""
+        parts = _checked_features(_bumps(self.kernel))[1]
+        return float(1.0 / np.sqrt(2.0 * max(gamma for _, gamma in parts)))
+
     def transform(self, y: HostArray) -> Array:
         """Return p(y) (n, r) for outputs (n, 1): projections of bumps."""
         constant, parts = _checked_features(_bumps(self.kernel))

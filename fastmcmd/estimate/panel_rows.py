@@ -17,6 +17,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.embedding.line import LineFeatures, RowMeans
+from fastmcmd.embedding.line_table import FeatureTable
 from fastmcmd.estimate.leading_columns import leading_columns, omissible
 from fastmcmd.estimate.task import Task
 
@@ -25,8 +26,8 @@ __all__ = ["LEAST_ROWS", "PanelRows", "panel_rows"]
 Index = NDArray[np.intp]
 
 LEAST_ROWS = 8000  # fewer rows take as long at once
-_SOME, _AT_ENDS = 3000, 300  # rows that choose directions; of these, beside them, at each end
-_MARGIN = 0.5  # of what may be omitted, for the rows that choose
+_SOME, _AT_ENDS = 3000, 500  # rows that choose directions; of these, beside them, at each end
+_MARGIN = 0.3  # of what may be omitted, for the rows that choose
 _ROUNDS, _MORE = 3, 500  # rounds, after each of which the worst rows help to choose
 _VALUES = 1 << 18  # features of a block
 
@@ -100,19 +101,20 @@ def _projected(
 ) -> PanelRows:
     """Return all rows, projected on a basis."""
     n, transposed = len(y), np.ascontiguousarray(basis.T)
+    order, table = np.argsort(y, kind="stable"), FeatureTable.of(features, y)
     rows, of_row = np.empty((n, basis.shape[1])), np.empty((5, n))
     residuals, errors, squares, expected_squares, omitted = of_row
 
     def work(block: slice) -> None:
-        outputs = y[block, None]
-        p = features.transform(outputs)
-        mean, errors[block] = means(np.arange(block.start, block.stop))
-        residuals[block] = np.sqrt(features.residuals(outputs, p))
-        expected_squares[block] = row_squares(mean)
+        at = order[block]  # of neighbouring outputs, for the table
+        p, residual = table.at(y[at])
+        mean, errors[at] = means(at)
+        residuals[at] = np.sqrt(residual)
+        expected_squares[at] = row_squares(mean)
         p -= mean
-        squares[block] = row_squares(p)
-        rows[block] = times(p, basis)
-        omitted[block] = row_squares(times(rows[block], transposed, base=p, sign=-1.0))
+        squares[at] = row_squares(p)
+        image = times(p, basis)
+        rows[at], omitted[at] = image, row_squares(times(image, transposed, base=p, sign=-1.0))
 
     over_rows(work, n, max(1, _VALUES // features.rank))
     norm = math.sqrt(float(np.einsum("i,i->", omitted, weight)))
