@@ -23,6 +23,7 @@ __all__ = ["MemoryStream", "fits_in_memory"]
 # Numbers of each row in memory while its mean features are computed, at once or in blocks of rows, and the
 # share of the budget for them.
 _AT_ONCE, _IN_BLOCKS, _BUDGET_SHARE = 800, 100, 0.5
+_MOST_ROWS = 300_000  # fresh memory for more takes as long as passes that compute rows anew
 
 
 def fits_in_memory(sides: tuple[Sample, Sample], task: Task, budget: int) -> bool:
@@ -34,7 +35,7 @@ def fits_in_memory(sides: tuple[Sample, Sample], task: Task, budget: int) -> boo
     nature, model = sides
     n = len(nature)
     numbers = _IN_BLOCKS if n >= LEAST_ROWS else _AT_ONCE
-    if 8 * numbers * n > _BUDGET_SHARE * budget:
+    if n > _MOST_ROWS or 8 * numbers * n > _BUDGET_SHARE * budget:
         return False
     if not on_line(sides, task) or pairs_in_closed_form(sides, task):
         return False

@@ -25,7 +25,7 @@ __all__ = ["LEAST_ROWS", "PanelRows", "panel_rows"]
 
 Index = NDArray[np.intp]
 
-LEAST_ROWS = 8000  # fewer rows take as long at once
+LEAST_ROWS = 4000  # fewer rows take as long at once
 _SOME, _AT_ENDS = 3000, 500  # rows that choose directions; of these, beside them, at each end
 _MARGIN = 0.3  # of what may be omitted, for the rows that choose
 _ROUNDS, _MORE = 3, 500  # rounds, after each of which the worst rows help to choose

@@ -47,6 +47,9 @@ _PART = (
     5000  # rows among which a search for landmarks refines integrals, as long as its limit allows
 )
 _ON_LINE = 64  # predictions that choose panels of the line
+_INTERPOLATED = (
+    0.5  # time of a row on panels, relative to the features of an output that are integrated
+)
 _POINTS = 1000  # outputs at which interpolation coefficients are measured
 
 
@@ -249,11 +252,11 @@ class ObservedOutputs:
             return None
         line, mean, _ = on_line
         took = self.choosing + time.perf_counter() - start
-        # Sites choose panels and are integrated again. A row is interpolated in the time of its output.
-        integrated, passes = (n, 1) if self.sites is None else (2 * self.sites, 2)
+        # Sites choose panels and are integrated again. A row is interpolated, as its output is.
+        integrated, share = (n, 1.0) if self.sites is None else (2 * self.sites, _INTERPOLATED)
         took += integrated * seconds_of(lambda: line.expected(part, goal), 1) / count
         some = self._some(_LEAST_ROWS)
-        took += passes * n * seconds_of(lambda: line.transform(some)) / len(some)
+        took += share * n * seconds_of(lambda: line.transform(some)) / len(some)
         return self._columns(line.transform(outputs) - mean, task, lam), took
 
     def _columns(self, rows: Array, task: Task, lam: float) -> int:
