@@ -55,7 +55,7 @@ def test_against_other_methods(monkeypatch, family):
 
 
 @pytest.mark.parametrize(
-    "change", ["repeated inputs", "zero weights", "gaussian", "short memory", "two columns"]
+    "change", ["repeated inputs", "zero weights", "gaussian", "many rows", "two columns"]
 )
 def test_where_rows_are_computed_anew(monkeypatch, change):
     streams = forms_of(monkeypatch)
@@ -67,8 +67,8 @@ def test_where_rows_are_computed_anew(monkeypatch, change):
         options["weights"] = np.arange(len(x)) % 4 != 0
     elif change == "gaussian":
         prediction = fm.Gaussian(np.sin(x[:, 0]), 0.4)
-    elif change == "short memory":
-        options["memory_limit"] = "60MB"
+    elif change == "many rows":
+        monkeypatch.setattr(memory_stream, "_MOST_ROWS", len(x) - 1)
     else:
         y = np.stack([y, y], axis=1)
         prediction = fm.Gaussian(np.stack([np.sin(x[:, 0])] * 2, axis=1), 0.4)
