@@ -15,14 +15,14 @@ from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.line import LineFeatures
 
-__all__ = ["TabulatedFeatures"]
+__all__ = ["LineTable"]
 
 _POINTS = 16  # of a cell
 _WORTH = 4  # outputs for each point from which a table saves time
 
 
 @dataclass(frozen=True, eq=False)
-class TabulatedFeatures:
+class LineTable:
     """Chebyshev series of features and residuals on the cells that outputs are in.
 
     Attributes
@@ -43,18 +43,18 @@ class TabulatedFeatures:
     series: Array
 
     @staticmethod
-    def of(features: LineFeatures, y: Array) -> TabulatedFeatures:
+    def of(features: LineFeatures, y: Array) -> LineTable:
         """Return the table for outputs (n,)."""
         length = features.narrowest
         cells = np.unique(np.floor(y / length))
         if _WORTH * _POINTS * len(cells) > len(y):
-            return TabulatedFeatures(features, length, cells[:0], np.empty((0, _POINTS, 0)))
+            return LineTable(features, length, cells[:0], np.empty((0, _POINTS, 0)))
         at = (cells[:, None] + 0.5 + chebyshev_points(_POINTS) / 2) * length
         outputs = at.reshape(-1, 1)
         p = features.transform(outputs)
         values = np.column_stack([p, features.residuals(outputs, p)])
         values = values.reshape(len(cells), _POINTS, -1)
-        return TabulatedFeatures(
+        return LineTable(
             features, length, cells, np.einsum("ij,cjr->cir", to_series(_POINTS), values)
         )
 

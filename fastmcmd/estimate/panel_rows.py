@@ -17,7 +17,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.embedding.line import LineFeatures, RowMeans
-from fastmcmd.embedding.line_table import TabulatedFeatures
+from fastmcmd.embedding.line_table import LineTable
 from fastmcmd.estimate.leading_columns import leading_columns, omissible
 from fastmcmd.estimate.task import Task
 
@@ -101,7 +101,7 @@ def _projected(
 ) -> PanelRows:
     """Return all rows, projected on a basis."""
     n, transposed = len(y), np.ascontiguousarray(basis.T)
-    order, table = np.argsort(y, kind="stable"), TabulatedFeatures.of(features, y)
+    order, table = np.argsort(y, kind="stable"), LineTable.of(features, y)
     rows, of_row = np.empty((n, basis.shape[1])), np.empty((5, n))
     residuals, errors, squares, expected_squares, omitted = of_row
 

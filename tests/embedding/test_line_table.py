@@ -5,7 +5,7 @@ import pytest
 
 import fastmcmd as fm
 from fastmcmd.embedding.line import line_features
-from fastmcmd.embedding.line_table import TabulatedFeatures
+from fastmcmd.embedding.line_table import LineTable
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_against_integrals(kernel, far):
     y.sort()
     prediction = fm.StudentT(3.0, rng.normal(size=200), rng.uniform(0.5, 2.0, 200))
     features = line_features(kernel, y, prediction, 1e-9)[0]
-    table = TabulatedFeatures.of(features, y)
+    table = LineTable.of(features, y)
     assert len(table.cells)
     for some in (slice(0, 40), slice(14_000, 16_000), slice(29_970, 30_000)):
         p, residual = table.at(y[some])
@@ -37,6 +37,6 @@ def test_few_outputs_take_no_table():
     y = np.linspace(-30.0, 30.0, 400)
     prediction = fm.StudentT(3.0, np.zeros(20), np.ones(20))
     features = line_features(fm.RBF(2.0), y, prediction, 1e-9)[0]
-    table = TabulatedFeatures.of(features, y)
+    table = LineTable.of(features, y)
     assert not len(table.cells)
     np.testing.assert_array_equal(table.at(y)[0], features.transform(y[:, None]))
