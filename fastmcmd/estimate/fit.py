@@ -277,10 +277,12 @@ class _Work:
             forms = LowRankForms(self._nature, some, self._task, setting, self._checkpoint, means)
             yield forms
             for number, model, low in zip(numbers, some, forms.fits, strict=True):
+                features = means.get(number - numbers.start)
                 if low is not None:
-                    self._add(number, low, (len(self._nature), len(model)), 0)
-                elif number - numbers.start in means:
-                    self._mean_features[number] = means[number - numbers.start]
+                    norms = None if features is None else features.norms
+                    self._add(number, low, (len(self._nature), len(model)), 0, norms)
+                elif features is not None:
+                    self._mean_features[number] = features
 
     def _in_memory(self, models: list[Sample], setting: LowRankSetting) -> dict[int, MeanFeatures]:
         """Return the mean features of the models whose low-rank passes take them from memory."""

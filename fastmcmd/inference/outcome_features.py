@@ -26,10 +26,10 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 __all__ = [
     "BlockOutcomes",
     "Bumps",
+    "FeatureTable",
     "FourierFeatures",
     "LandmarkFeatures",
     "OutcomeFeatures",
-    "TabulatedFeatures",
     "ladder_of_outcomes",
     "landmark_features",
     "standard_bumps",
@@ -208,7 +208,7 @@ class FourierFeatures(OutcomeFeatures):
 
 
 @dataclass(frozen=True, eq=False)
-class TabulatedFeatures:
+class FeatureTable:
     """Features of a kernel on numbers, tabulated: a cubic polynomial between points of a grid.
 
     Attributes
@@ -224,7 +224,7 @@ class TabulatedFeatures:
     values: Single
 
     @staticmethod
-    def of(features: KernelFeatures, low: float, high: float) -> TabulatedFeatures | None:
+    def of(features: KernelFeatures, low: float, high: float) -> FeatureTable | None:
         """Return a table for numbers in [low, high]; None if the kernel is too narrow or rough for it.
 
         It is compared with the features half-way between its points, where such a polynomial is furthest
@@ -236,7 +236,7 @@ class TabulatedFeatures:
         for count in _TABLE_SIZES:
             step = (high - low) / (count - 4)
             points = low + step * (np.arange(count) - 1.0)
-            table = TabulatedFeatures(
+            table = FeatureTable(
                 points[0], step, features.transform(points[:, None]).astype(np.float32)
             )
             check_points = np.concatenate([points[1:-2] + 0.5 * step, pivots[table.holds(pivots)]])
@@ -265,12 +265,12 @@ class LandmarkFeatures(OutcomeFeatures):
     ----------
     features : KernelFeatures
         The features.
-    table : TabulatedFeatures or None
+    table : FeatureTable or None
         The same features, tabulated over the range of the drawn outcomes if these are numbers.
     """
 
     features: KernelFeatures
-    table: TabulatedFeatures | None = None
+    table: FeatureTable | None = None
 
     @property
     def is_smooth(self) -> bool:
@@ -331,7 +331,7 @@ def landmark_features(
     if rows.shape[1] == 1:
         low, high = np.quantile(flat, _TABLE_RANGE)
         margin = _TABLE_MARGIN * (high - low)
-        table = TabulatedFeatures.of(features, float(low - margin), float(high + margin))
+        table = FeatureTable.of(features, float(low - margin), float(high + margin))
     return LandmarkFeatures(name, features, table)
 
 
