@@ -42,7 +42,7 @@ __all__ = ["exact_budget", "exact_plan"]
 # more rows, because only more rows show its small eigenvalues.
 _FEW, _MORE = 1000, 2500
 _SHARE, _LESS = 30, 9  # with a thirtieth of the rows, a product costs 1 / 900; with a ninth, 1 / 81
-_EASY, _HARD = 12, 60
+_EASY, _HARD = 20, 60
 _FEWER = 1.5  # ratio of both numbers of rows from which the smaller one is tried first
 _MOST_COLUMNS = 32  # right-hand sides of the small problem
 _UNLIMITED = 1 << 62
