@@ -279,9 +279,14 @@ def _in_memory(mean: Array, error: Array) -> RowMeans:
     """Return a function of rows that takes them from arrays, all of them without a copy."""
 
     def of(rows: NDArray[np.intp]) -> tuple[Array, Array]:
-        return (mean, error) if len(rows) == len(mean) else (mean[rows], error[rows])
+        return (mean, error) if _are_all(rows, len(mean)) else (mean[rows], error[rows])
 
     return of
+
+
+def _are_all(rows: NDArray[np.intp], n: int) -> bool:
+    """Tell whether rows are all n, in their order."""
+    return len(rows) == n and bool((rows == np.arange(n)).all())
 
 
 def _interpolated(features: LineFeatures, prediction: Predictive, goal: float) -> RowMeans:
@@ -296,8 +301,8 @@ def _interpolated(features: LineFeatures, prediction: Predictive, goal: float) -
         return _in_memory(*features.expected(prediction, goal))
 
     def of(rows: NDArray[np.intp]) -> tuple[Array, Array]:
-        all_rows = len(rows) == len(prediction)
-        mean, _, error = means.of(prediction if all_rows else prediction.take(rows))
+        is_whole = _are_all(rows, len(prediction))
+        mean, _, error = means.of(prediction if is_whole else prediction.take(rows))
         return mean, error
 
     return of

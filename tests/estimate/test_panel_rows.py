@@ -63,6 +63,20 @@ def test_norms_of_rows():
     assert (error < 1e-7).all()
 
 
+@pytest.mark.parametrize("n", [300, 1500])
+def test_means_of_rows_in_any_order(n):
+    """Of few predictions, which are all integrated, and of many, which are interpolated."""
+    from fastmcmd.embedding.line import line_means
+
+    _, y, prediction = problem(n)
+    _, (means,) = line_means(fm.RBF(0.5), np.unique(y), [prediction], 1e-9)
+    order = np.random.default_rng(0).permutation(n)
+    mean, error = means(np.arange(n))
+    np.testing.assert_allclose(means(order)[0], mean[order], atol=1e-14)
+    np.testing.assert_allclose(means(order)[1], error[order], atol=1e-14)
+    np.testing.assert_allclose(means(order[:7])[0], mean[order[:7]], atol=1e-14)
+
+
 def test_threads_do_not_change_bits():
     x, y, prediction = problem()
     values, before = [], fm.get_num_threads()
