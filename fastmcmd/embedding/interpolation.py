@@ -4,8 +4,8 @@ Integrals of a row take up to a millisecond. Expected features are smooth in the
 those at Chebyshev points of cells (`CellTree`) determine the features of all rows, and later passes over
 the rows integrate nothing. The error of a cell is estimated from the terms that its series lack, and
 compared with rows that are integrated themselves, rare ones among them. Cells whose error is too large are
-bisected. To it a row adds the largest error of an integral at a point: such errors vary as slowly as the
-features themselves, or independently, and the squares of the weights of all points sum to about 1.
+bisected. To it a row adds the errors of the integrals near it (`ParameterCell.errors_of`): such errors vary
+as slowly as the features themselves, or independently.
 """
 
 from __future__ import annotations

@@ -290,9 +290,9 @@ class _Work:
         for number, model in enumerate(models):
             sides = self._nature, model
             if fits_in_memory(sides, self._task, setting.budget // len(models)):
-                features = mean_features(*sides, self._task)
+                features = in_few_columns(mean_features(*sides, self._task), sides, self._task)
                 if features is not None:
-                    means[number] = in_few_columns(features, sides, self._task)
+                    means[number] = features
         return means
 
     def groups(self, models: list[Sample]) -> Iterator[_Step]:
@@ -308,20 +308,18 @@ class _Work:
             if budget is not None:
                 yield from self._last_resort(number, model, budget)
                 continue
-            features = self._mean_features.pop(number, None)
+            sides, features = (nature, model), self._mean_features.pop(number, None)
             if features is None:
-                features = mean_features(nature, model, task)
-                if features is None:
-                    dense, working = fit_dense(nature, model, task)
-                    self._add(number, dense, (len(nature.design), len(model.design)), working)
-                    continue
-                features = in_few_columns(features, (nature, model), task)
+                features = in_few_columns(mean_features(*sides, task), sides, task)
+            if features is None:
+                dense, working = fit_dense(nature, model, task)
+                self._add(number, dense, (len(nature.design), len(model.design)), working)
+                continue
             if group and not self._fits(group, model, features):
                 del features  # larger than expected: solve the group first, without them in memory
                 yield from self._ready(group)
-                features = mean_features(nature, model, task)
+                features = in_few_columns(mean_features(*sides, task), sides, task)
                 assert features is not None
-                features = in_few_columns(features, (nature, model), task)
             group[number] = model, features
         if group:
             yield from self._ready(group)

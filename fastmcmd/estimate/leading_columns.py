@@ -18,7 +18,7 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd.backends.tall_skinny import eigh, inner, row_squares, times
 from fastmcmd.kernels.base import UNIT
 
-__all__ = ["LeadingColumns", "leading_columns", "omissible"]
+__all__ = ["LeadingColumns", "in_basis", "leading_columns", "omissible", "omitted_squares"]
 
 # What columns may omit, which adds to squares: a share of the tolerance, or of the residual of the features
 # up to so many tolerances.
@@ -58,6 +58,11 @@ def omissible(tol: float, scale: float, residual: float = 0.0) -> float:
     """
     one = 2.0 * tol / max(scale, 1e-300)
     return max(_SHARE * one, min(_OF_RESIDUAL * residual, _MOST_TOLERANCES * one))
+
+
+def in_basis(p: Array, basis: Array | None) -> Array:
+    """Return features (n, r) in the directions of a basis (r, c), or themselves without one."""
+    return p if basis is None else times(p, basis)
 
 
 def leading_columns(
@@ -104,9 +109,14 @@ def _omitted_square(rows: Array, image: Array, basis: Array, weight: Array) -> f
     """Return the weighted sum of squares of ``rows - image basis'``."""
     total, transposed = 0.0, np.ascontiguousarray(basis.T)
     for some in row_blocks(len(rows), _ROWS):
-        difference = times(image[some], transposed, base=rows[some], sign=-1.0)
-        total += float(np.einsum("i,i->", row_squares(difference), weight[some]))
+        squares = omitted_squares(rows[some], image[some], transposed)
+        total += float(np.einsum("i,i->", squares, weight[some]))
     return total
+
+
+def omitted_squares(rows: Array, image: Array, transposed: Array) -> Array:
+    """Return ``|row - basis image|^2`` (n,) of rows (n, r) with images (n, c) in a ``transposed`` basis."""
+    return row_squares(times(image, transposed, base=rows, sign=-1.0))
 
 
 def _basis(gram: Array, omissible_trace: float, most: int) -> Array | None:

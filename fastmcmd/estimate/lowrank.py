@@ -14,6 +14,7 @@ from fastmcmd._base.annotations import Array, DType, HostArray, Json
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.embedding.line import LineFeatures
+from fastmcmd.estimate.leading_columns import in_basis
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.rows import Rows, as_blocks
@@ -249,5 +250,4 @@ class LowRankFit:
 
     def witness(self, grid: HostArray | Rows, y: Array) -> Array:
         """Return ``h(x, y)`` (q, len(y))."""
-        p = self.features.transform(y)
-        return self.difference(grid) @ (p if self.basis is None else p @ self.basis).T
+        return self.difference(grid) @ in_basis(self.features.transform(y), self.basis).T

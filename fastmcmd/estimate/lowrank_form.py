@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.checkpoint import Checkpoint, Stages, stages_of
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
@@ -156,8 +157,7 @@ class _Round:
             means = mean_features.get(one.number)
             if means is not None:
                 self._outputs = max(self._outputs, means.outputs)
-                groups = _groups(one.samples, means.columns)
-                self._models.append(_Featured(one, means.features, groups, means))
+                self._models.append(_Featured(one, means.features, means))
                 continue
             values, importance = _outputs(one.samples, one.extra, _pool(setting.budget))
             self._outputs = max(self._outputs, len(values))
@@ -165,8 +165,7 @@ class _Round:
                 task.y_kernel, task.y_backend, values, one.eps, most, importance
             )
             if factored is not None:
-                groups = _groups(one.samples, factored[0].rank)
-                self._models.append(_Featured(one, factored[0], groups))
+                self._models.append(_Featured(one, factored[0]))
 
     def problems(self) -> Iterator[PartProblem]:
         """Yield the problems: two of a single model, or one for all of several."""
@@ -247,10 +246,9 @@ def _fit(
     rank = max(part.features.rank for part in parts)
     landmarks = parts[0].features
     dim = landmarks.pivots.shape[1]
+    rows = setting.block_rows(rank, featured.columns, dim, landmarks.backend.on_device)
     basis = None if featured.means is None else featured.means.basis
-    fit = LowRankFit(featured.features, parts, truncation, 0, peak, basis)
-    rows = setting.block_rows(rank, fit.columns, dim, landmarks.backend.on_device)
-    return replace(fit, block_rows=rows)
+    return LowRankFit(featured.features, parts, truncation, rows, peak, basis)
 
 
 def _lacking(
@@ -261,17 +259,18 @@ def _lacking(
     That costs as much as the first try. A few outputs that are missed a little more than the others do not
     justify it: what the features miss counts in the square of the MCMD.
     """
-    residual, features = fit.truncation.residual, fit.features
+    residual = fit.truncation.residual
     if task.scale / 2 * residual <= COVERED_SHARE * task.options.tol:
         return False
-    if not isinstance(features, KernelFeatures) or fit.basis is not None:
-        return False  # all rows are covered before a pass
+    computed = [stream for stream in streams if isinstance(stream, RowStream)]
+    if not computed:  # rows in memory are covered before a pass
+        return False
+    features = computed[0].features
     if residual <= _ROUNDING * sum(_rounding(features, sample) for sample in one.samples):
         return False
     limit = IN_SQUARE * COVERED_SHARE * task.options.tol / max(task.scale, 1e-300)
     more = []
     largest = float(features.kernel.diagonal(features.pivots).max())
-    computed = [stream for stream in streams if isinstance(stream, RowStream)]
     for stream in computed:
         if stream.largest_excess((one.eps + features.noise) * largest) <= limit:
             continue
@@ -304,12 +303,21 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class _Featured:
-    """A model with its output features and systems, and the means of all rows if these are in memory."""
+    """A model with its output features, and the means of all rows if these are in memory."""
 
     one: _Pending
     features: KernelFeatures | LineFeatures
-    groups: list[_Group]
     means: MeanFeatures | None = None
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of a system."""
+        return self.features.rank if self.means is None else self.means.columns
+
+    @cached_property
+    def groups(self) -> list[_Group]:
+        """The systems."""
+        return _groups(self.one.samples, self.columns)
 
     def stream(self, group: _Group, points: Array | None, task: Task) -> RowStream | MemoryStream:
         """Return the rows of a group; ``points`` are outputs at which errors of features are measured."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.estimate.outputs import MeanFeatures, on_line, pairs_in_closed_form
+from fastmcmd.estimate.outputs import MeanFeatures, on_line
 from fastmcmd.estimate.panel_rows import LEAST_ROWS
 from fastmcmd.estimate.row_stream import RowBlock, StreamState
 from fastmcmd.estimate.task import Task
@@ -37,7 +37,7 @@ def fits_in_memory(sides: tuple[Sample, Sample], task: Task, budget: int) -> boo
     numbers = _IN_BLOCKS if n >= LEAST_ROWS else _AT_ONCE
     if n > _MOST_ROWS or 8 * numbers * n > _BUDGET_SHARE * budget:
         return False
-    if not on_line(sides, task) or pairs_in_closed_form(sides, task):
+    if not on_line(sides, task):
         return False
     if not (nature.same_rows(model) and nature.lam == model.lam):
         return False
@@ -62,7 +62,6 @@ class MemoryStream:
 
     def __init__(self, samples: list[Sample], features: MeanFeatures) -> None:
         self.samples = samples
-        self.features = features.features
         self.columns = features.columns
         self.x: HostArray | Rows = samples[0].x
         self.weights = samples[0].weights

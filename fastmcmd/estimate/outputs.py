@@ -126,7 +126,7 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     if better_dense(sides, task) or _small(sides, task):
         return None
     in_closed_form = pairs_in_closed_form(sides, task)
-    if not in_closed_form and on_line(sides, task):
+    if on_line(sides, task):
         # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
         result = _by_pivots(sides, task, in_closed_form, MOST_PIVOTS)
         if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
@@ -138,13 +138,13 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
 
 
 def in_few_columns(
-    mean_features: MeanFeatures, sides: tuple[Sample, Sample], task: Task
-) -> MeanFeatures:
-    """Return mean features in as many columns as directions in which they vary.
+    mean_features: MeanFeatures | None, sides: tuple[Sample, Sample], task: Task
+) -> MeanFeatures | None:
+    """Return mean features in as many columns as directions in which they vary; None without any.
 
     What this omits adds to the truncation of the features, and is little beside it or the tolerance.
     """
-    if mean_features.basis is not None:
+    if mean_features is None or mean_features.basis is not None:
         return mean_features
     truncation = mean_features.truncation
     limit = omissible(task.options.tol, task.scale, truncation.residual)
@@ -202,6 +202,7 @@ def on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
         isinstance(nature.outputs, DrawnOutputs)
         and isinstance(model.outputs, PredictedOutputs)
         and serves_on_line(task.y_kernel, model.outputs.prediction)
+        and not pairs_in_closed_form(sides, task)
     )
 
 
@@ -227,8 +228,8 @@ def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
     where = where.reshape(-1)
     norms = None
     single = len(nature.outputs.values) == len(where) == len(expected)
-    if single and error.max() <= _NORMS * np.sqrt(task.y_kernel.at_zero):
-        norms = _row_norms(task.y_kernel.at_zero, p, where, expected)
+    if single:
+        norms = _norms_of(*_row_squares(p, where, expected), error, task)
     miss = nature.design.average(nature.outputs.mean_features(residual, where))[:, 0]
     error = model.design.average(error[:, None])[:, 0]
     truncation = Truncation(
@@ -257,11 +258,7 @@ def _by_panel_rows(
     some = panel_rows(features, y, row_means, weight, task)
     if some is None:
         return None
-    norms, largest = None, task.y_kernel.at_zero
-    if some.errors.max() <= _NORMS * np.sqrt(largest):
-        norms = {
-            "errors": some.squares, "variances": np.maximum(largest - some.expected_squares, 0.0)
-        }  # fmt: skip
+    norms = _norms_of(some.squares, some.expected_squares, some.errors, task)
     miss, error = (
         math.sqrt(float(np.einsum("i,i->", norm**2, weight)))
         for norm in (some.residuals, some.errors)
@@ -270,20 +267,25 @@ def _by_panel_rows(
     return MeanFeatures(features, (some.rows,), truncation, len(y), norms, some.basis)
 
 
-def _row_norms(
-    largest: float, p: Array, where: NDArray[np.intp], expected: Array
-) -> dict[str, Array]:
-    """Return the norms of rows with one outcome each, whose features are ``p[where]``.
-
-    ``largest`` is the diagonal k(y, y) of the kernel, a constant.
-    """
-    errors, inner = np.empty(len(expected)), np.empty(len(expected))
+def _row_squares(p: Array, where: NDArray[np.intp], expected: Array) -> tuple[Array, Array]:
+    """Return ``|p[where] - expected|^2`` (n,) and ``|expected|^2`` (n,) of rows with one outcome each."""
+    squares, expected_squares = np.empty(len(expected)), np.empty(len(expected))
     for rows in row_blocks(len(expected), _NORM_ROWS):
         mean = expected[rows]
         residuals = p[where[rows]] - mean
-        errors[rows] = np.einsum("ij,ij->i", residuals, residuals)
-        inner[rows] = np.einsum("ij,ij->i", mean, mean)
-    return {"errors": errors, "variances": np.maximum(largest - inner, 0.0)}
+        squares[rows] = np.einsum("ij,ij->i", residuals, residuals)
+        expected_squares[rows] = np.einsum("ij,ij->i", mean, mean)
+    return squares, expected_squares
+
+
+def _norms_of(
+    squares: Array, expected_squares: Array, errors: Array, task: Task
+) -> dict[str, Array] | None:
+    """Return norms of rows with one outcome each, or None if ``errors`` of expectations are too large."""
+    largest = task.y_kernel.at_zero
+    if not errors.max() <= _NORMS * np.sqrt(largest):
+        return None
+    return {"errors": squares, "variances": np.maximum(largest - expected_squares, 0.0)}
 
 
 def _relaxed(

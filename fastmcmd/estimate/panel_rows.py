@@ -18,7 +18,7 @@ from fastmcmd._base.blocks import over_rows
 from fastmcmd.backends.tall_skinny import row_squares, times
 from fastmcmd.embedding.line import LineFeatures, RowMeans
 from fastmcmd.embedding.line_table import LineTable
-from fastmcmd.estimate.leading_columns import leading_columns, omissible
+from fastmcmd.estimate.leading_columns import leading_columns, omissible, omitted_squares
 from fastmcmd.estimate.task import Task
 
 __all__ = ["LEAST_ROWS", "PanelRows", "panel_rows"]
@@ -69,6 +69,7 @@ def panel_rows(
     ``weight`` (n,) is ``1 / D`` of each row.
     """
     n, at = len(y), _some_rows(y)
+    order, table = np.argsort(y, kind="stable"), LineTable.of(features, y)
     share = np.full(len(at), n / len(at))
     for _ in range(_ROUNDS):
         p = features.transform(y[at, None])
@@ -79,7 +80,7 @@ def panel_rows(
         leading = leading_columns([p - means(at)[0]], [weight[at] * share], _MARGIN * limit)
         if leading is None:
             return None
-        projection = _projected(features, y, means, weight, leading.basis)
+        projection = _projected(table, y, order, means, weight, leading.basis)
         if projection.omitted <= limit:
             return projection
         square = weight * np.maximum(projection.squares - row_squares(projection.rows), 0.0)
@@ -97,11 +98,10 @@ def _some_rows(y: Array) -> Index:
 
 
 def _projected(
-    features: LineFeatures, y: Array, means: RowMeans, weight: Array, basis: Array
+    table: LineTable, y: Array, order: Index, means: RowMeans, weight: Array, basis: Array
 ) -> PanelRows:
-    """Return all rows, projected on a basis."""
+    """Return all rows, projected on a basis; ``order`` sorts the outputs."""
     n, transposed = len(y), np.ascontiguousarray(basis.T)
-    order, table = np.argsort(y, kind="stable"), LineTable.of(features, y)
     rows, of_row = np.empty((n, basis.shape[1])), np.empty((5, n))
     residuals, errors, squares, expected_squares, omitted = of_row
 
@@ -114,8 +114,8 @@ def _projected(
         p -= mean
         squares[at] = row_squares(p)
         image = times(p, basis)
-        rows[at], omitted[at] = image, row_squares(times(image, transposed, base=p, sign=-1.0))
+        rows[at], omitted[at] = image, omitted_squares(p, image, transposed)
 
-    over_rows(work, n, max(1, _VALUES // features.rank))
+    over_rows(work, n, max(1, _VALUES // table.features.rank))
     norm = math.sqrt(float(np.einsum("i,i->", omitted, weight)))
     return PanelRows(rows, basis, norm, residuals, errors, squares, expected_squares)

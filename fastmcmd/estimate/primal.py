@@ -19,6 +19,7 @@ from fastmcmd.backends.tall_skinny import eigh, inner, row_squares, times
 from fastmcmd.embedding.design import match_rows
 from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.estimate.images import Images, Part
+from fastmcmd.estimate.leading_columns import in_basis
 from fastmcmd.gram import KernelFeatures, diagonal_of, largest_diagonal
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
@@ -109,8 +110,8 @@ class PrimalFit:
     basis: NDArray[np.float64] | None = None
 
     @property
-    def rank(self) -> int:
-        """Number of columns of the solved systems."""
+    def columns(self) -> int:
+        """Number of columns of a system."""
         return int(self.parts[0].value.shape[1])
 
     def details(self) -> Json:
@@ -157,7 +158,7 @@ class PrimalFit:
         error, kind = images.errors()
         if not self.truncation.rigorous:
             kind = "sampled"
-        return values, self.truncation.bounds(values, error, scale, self.rank), kind
+        return values, self.truncation.bounds(values, error, scale, self.columns), kind
 
     def _scale(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return ``sqrt(k(x, x))`` (q,), increased by the rounding of a float32 diagonal."""
@@ -217,8 +218,8 @@ class PrimalFit:
 
     def witness(self, grid: HostArray | Rows, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``h(x, y) = p(y).(B' k_X(x) - B'' k_X'(x))`` (q, len(y))."""
-        p = self.features.transform(y)
-        return times(self.difference(grid), (p if self.basis is None else times(p, self.basis)).T)
+        p = in_basis(self.features.transform(y), self.basis)
+        return times(self.difference(grid), p.T)
 
 
 def _padded(columns: int) -> int:

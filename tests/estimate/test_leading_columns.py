@@ -132,7 +132,7 @@ def test_witness_and_files(tmp_path):
     exact = fm.ConditionalCongruence(**OPTIONS, tol=1e-9).fit(x, y, prediction)
     form = estimator.fitted().form
     assert form.basis is not None
-    assert form.rank < form.features.rank
+    assert form.columns < form.features.rank
     rng = np.random.default_rng(5)
     points, outputs = rng.normal(size=(20, 3)), np.linspace(-9.0, 9.0, 30)
     np.testing.assert_allclose(
