@@ -50,6 +50,9 @@ _FAR_ROWS = 4000  # rows that are looked at again before a decision
 # at least so many times the rows that become candidates. Residuals only fall as landmarks are added.
 _STILL_FAR, _STILL_TIMES = 0.25, 4
 _ROUNDED = 48  # landmarks from which rounding is looked at before the decision
+# Largest ratio of the error by the trace to the true one (100 to 1,000 times, and more with landmarks that
+# are almost exact).
+_CAUTION = 1000.0
 FAR = 0.5  # share of further landmarks that have the largest residuals
 
 
@@ -58,6 +61,8 @@ class LandmarkChoice:
 
     Attributes
     ----------
+    expected : float
+        Error that a number of landmarks which the options fix leaves at least; 0 if they fix none.
     notes : list of str
         Events of the choice, for the user.
     searched : int
@@ -81,6 +86,7 @@ class LandmarkChoice:
         self._last_residuals: NDArray[np.float32] | None = None  # of the last look, weighted
         self._rounding_seen = False
         self._counts: list[LandmarkCount] = []
+        self.expected = 0.0
         self.notes: list[str] = []
         self.searched = 0
 
@@ -112,6 +118,8 @@ class LandmarkChoice:
         if setting.rank is not None:
             for rank in _steps_to(most):
                 candidates = self._grown(candidates, rank, most)
+            mean = float(candidates.search.residual_diagonal.mean())
+            self.expected = self._problem.trace_error(mean) / _CAUTION
             return candidates.search.kernel_features(), self._kinds_at_rank(candidates)
         cost = PassCost.of_problem(self._problem)
         counts = [LandmarkCount(setting.certificate, most, cost) for _ in models]

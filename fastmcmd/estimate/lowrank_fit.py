@@ -80,7 +80,7 @@ class LowRank:
         features, kinds = first
         fixed, notes = has_own_landmarks or setting.rank is not None, choice.notes
         passes = Passes(problem, progress, state)
-        work = Certification(problem, kinds, passes)
+        work = Certification(problem, kinds, passes, choice.expected)
         best: tuple[float, LowRankPart, Array] | None = None
         for attempt in range(_ROUNDS):
             last = fixed or attempt + 1 == _ROUNDS or features.rank >= setting.largest
@@ -204,6 +204,8 @@ class Certification:
         Certificate of each model that must reach the goal.
     passes : Passes
         Passes over the rows.
+    expected : float
+        Error that the landmarks leave at least, or 0.
 
     Attributes
     ----------
@@ -212,9 +214,9 @@ class Certification:
     """
 
     def __init__(
-        self, problem: PartProblem, kinds: dict[int, CertificateKind], passes: Passes
+        self, problem: PartProblem, kinds: dict[int, CertificateKind], passes: Passes, expected: float
     ) -> None:
-        self.problem, self.kinds, self.passes = problem, kinds, passes
+        self.problem, self.kinds, self.passes, self.expected = problem, kinds, passes, expected
         self.grid_residual = np.zeros(0)
 
     def of_pass(self, features: KernelFeatures, *, last: bool) -> tuple[Pass, DType, Certified]:
@@ -260,7 +262,7 @@ class Certification:
         if self._certifies_all(features):
             return EXACT, True
         rigorous = "rigorous" in self.kinds.values()
-        dtype = EXACT if rigorous else self.problem.sampled_precision(features)
+        dtype = EXACT if rigorous else self.problem.sampled_precision(features, self.expected)
         return dtype, dtype == EXACT and (rigorous or _nearly_dependent(features))
 
     def by_trace(

@@ -240,23 +240,32 @@ class PartProblem:
                 errors[term.model] += solution.error(*at)[0]
         return errors / self.setting.goal
 
-    def sampled_precision(self, features: KernelFeatures) -> DType:
-        """Return the precision of features that need not be exact: residuals are measured."""
+    def trace_error(self, residual_diagonal: float) -> float:
+        """Return the error, in the units of the goal, that a mean residual diagonal of this size may leave.
+
+        A larger regulariser than the one that it takes at most does not lower the rounding of values.
+        """
+        scale = self.setting.scale
+        lam = min(self.lam, _HIDING * scale**2)
+        return scale / 2 * residual_diagonal / lam**1.5 * self.norm
+
+    def sampled_precision(self, features: KernelFeatures, expected: float = 0.0) -> DType:
+        """Return the precision of features that need not be exact: residuals are measured.
+
+        ``expected`` is an error that the landmarks leave in any case, if known.
+        """
         setting = self.setting
         if not self.kernel.compiled or tile_dtype(self.kernel, FLOAT32, self.stream.x) == EXACT:
             return EXACT
         if setting.dtype is not None:
             return setting.dtype
-        if setting.goal < _COARSE:
+        goal = max(setting.goal, expected)
+        if goal < _COARSE:
             return EXACT
         # Rounding of features counts like a residual diagonal of this size, but for its random signs.
         scale = setting.scale
-        rounding = UNIT32 * (features.inverse_norm * scale) * scale**2
-        lam = min(
-            self.lam, _HIDING * scale**2
-        )  # a larger one does not lower the rounding of values
-        error = scale / 2 * rounding / lam**1.5 * self.norm
-        precise = features.inverse_norm <= _WELL_CONDITIONED or error <= _ROUNDED * setting.goal
+        error = self.trace_error(UNIT32 * (features.inverse_norm * scale) * scale**2)
+        precise = features.inverse_norm <= _WELL_CONDITIONED or error <= _ROUNDED * goal
         return FLOAT32 if precise else EXACT
 
     def values(self, image: Array) -> NDArray[np.float64] | None:

@@ -34,8 +34,8 @@ def test_bounds_of_nearly_dependent_landmarks(seed, lam, monkeypatch):
     x_kernel, y_kernel = fm.RBF(1 / 6), fm.RBF(1.0)
     precisions, original = [], PartProblem.sampled_precision
 
-    def recorded(problem, features):
-        dtype = original(problem, features)
+    def recorded(problem, features, *expected):
+        dtype = original(problem, features, *expected)
         precisions.append((features.inverse_norm, dtype))
         return dtype
 
@@ -52,3 +52,30 @@ def test_bounds_of_nearly_dependent_landmarks(seed, lam, monkeypatch):
     assert (off <= result.error_bounds).all()
     doubles = fm.cce(x, y, draws, **options, dtype=np.float64)
     assert result.error_bound <= doubles.error_bound + 1e-4
+
+
+@pytest.mark.filterwarnings("ignore::fastmcmd.ToleranceWarning")
+@pytest.mark.parametrize(
+    ("d", "rank", "in_float32"), [(6, 60, True), (4, 120, True), (3, 250, False), (1, 40, False)]
+)
+def test_precision_follows_what_a_fixed_rank_leaves(d, rank, in_float32):
+    """Rounding to float32 is far below what few landmarks leave, whatever the tolerance."""
+    rng = np.random.default_rng(d)
+    n = 2000
+    x = rng.normal(size=(n, d))
+    x[rng.choice(n, 3, replace=False)] *= 8.0  # rare rows far away
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
+    draws = np.sin(x[:, 0]) + 0.1 * x[:, -1] + 0.4 * rng.normal(size=n)
+    x_kernel, y_kernel = fm.RBF(1 / (2 * d)), fm.RBF(1.0)
+    options = {
+        "x_kernel": x_kernel, "y_kernel": y_kernel, "lam": 0.01, "tol": 1e-9, "solver": "lowrank",
+        "rank": rank, "certificate": "sampled",
+    }  # fmt: skip
+    result, doubles = (
+        fm.cce(x, y, draws, **options, dtype=dtype) for dtype in (None, np.float64)
+    )
+    assert (result.info.dtype == "float32") == in_float32
+    off = np.abs(result.values - exact_values(x, y, draws, x_kernel, y_kernel, 0.01))
+    assert (off <= result.error_bounds).all()
+    assert result.error_bound <= 1.01 * doubles.error_bound
+    assert np.abs(result.values - doubles.values).max() <= 0.01 * off.max()
