@@ -25,6 +25,7 @@ __all__ = [
     "cholesky_factor",
     "eigh",
     "eliminated",
+    "images",
     "inner",
     "residual",
     "roots_of_forms",
@@ -145,6 +146,18 @@ def roots_of_forms(
     roots, errors = np.empty(len(forms)), np.empty(len(forms))
     core().roots_of_forms(coefficients, forms, unit, tiny, roots, errors)
     return roots, errors
+
+
+def images(features: Array, weights: Array) -> Array:
+    """Return ``features' weights`` (n, j) for features (p, n) of rows and weights (p, j).
+
+    BLAS would wake threads, which then compete with those of the core.
+    """
+    out = np.empty((features.shape[1], weights.shape[1]))
+    if out.size:
+        right = np.ascontiguousarray(weights, dtype=features.dtype)
+        core().dense_matmul(features, right, out, get_num_threads(), transposed=True)
+    return out
 
 
 def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:

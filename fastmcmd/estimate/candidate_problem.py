@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.sums import dot
 from fastmcmd.backends import tall_skinny
-from fastmcmd.backends.tiled import times
 from fastmcmd.estimate.common_share import CommonShare
 from fastmcmd.estimate.part_problem import PartProblem
 from fastmcmd.gram import EXACT, KernelFeatures
@@ -143,7 +142,7 @@ class CandidateProblem:
         if kind == "rigorous":
             return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
-        image = times(search.columns.T, weights)
+        image = tall_skinny.images(search.columns, weights)
         norms = problem.norms(self.rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
         if self.residual_rows is None:
@@ -153,7 +152,7 @@ class CandidateProblem:
             at = self.residual_rows
             columns, residual_diagonal = search.features_of(at.x)
             largest = max(largest, float(residual_diagonal.max()))
-            image = times(columns.T, weights)
+            image = tall_skinny.images(columns, weights)
         at_norms = norms if self.residual_rows is None else problem.norms(at.rhs - image)
         total = float(at.weight.sum())
         coefficients = problem.coefficients(image, at.rhs, at.weight, total)
@@ -240,7 +239,7 @@ class CandidateProblem:
             )
             return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
-        norms = problem.norms(rows.rhs - times(columns.T, weights))
+        norms = problem.norms(rows.rhs - tall_skinny.images(columns, weights))
         return errors + self._own_errors(residual_diagonal, rows.weight, norms)
 
     def _own_terms(self, norms: HostArray) -> Array:
