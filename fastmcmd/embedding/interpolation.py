@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.embedding.densities import parts_of
-from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell, Parametric
+from fastmcmd.embedding.densities import Parametric, is_parametric, parts_of
+from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell
 from fastmcmd.embedding.parameter_series import ParameterSeries
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive import Predictive
-from fastmcmd.predictive.family import Family
+from fastmcmd.predictive import Gaussian, Predictive
 
 __all__ = ["InterpolatedMeans", "integration_sites"]
 
@@ -77,7 +76,7 @@ class _FamilyMeans:
 
     Parameters
     ----------
-    prediction : Family or Gaussian
+    prediction : Family, Gaussian or Truncated
         All predictions.
     tree : CellTree
         Cells of their parameters.
@@ -268,7 +267,7 @@ class InterpolatedMeans:
         """Return the means (m, r), residuals (m,) and errors (m,) of some of the predictions."""
         integrals = []
         for (weight, part), family in zip(parts_of(prediction), self._families, strict=True):
-            assert isinstance(part, Parametric), "as all predictions"
+            assert is_parametric(part), "as all predictions"
             mean, residual, error = family.of(part)
             integrals.append((weight[:, None] * mean, weight * residual, weight * error))
         mean, residual, error = (sum(one[1:], one[0]) for one in zip(*integrals, strict=True))
@@ -303,11 +302,11 @@ def _trees(
     if not largest > 0:
         return None
     parts = [part for _, part in parts_of(prediction)]
-    if not any(isinstance(part, Family) for part in parts):
+    if all(isinstance(part, Gaussian) for part in parts):
         return None  # Gaussian predictions have closed forms
     trees = []
     for part in parts:
-        if not isinstance(part, Parametric):
+        if not is_parametric(part):
             return None
         tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
         if tree is None or not _finite(tree):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import factorial, sqrt
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +18,13 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
+from fastmcmd.embedding.densities import Parametric
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
-from fastmcmd.predictive import Gaussian
-from fastmcmd.predictive.family import Family
 
-__all__ = ["CellTree", "ParameterCell", "Parametric"]
+__all__ = ["CellTree", "ParameterCell"]
 
 Index = NDArray[np.intp]
-Parametric: TypeAlias = Family | Gaussian  # distributions of numbers with coordinates
 
 _MOST_DIMENSIONS = 3  # parameters that differ between rows
 _LONGEST = 8.0  # largest move within a cell, relative to the width of smoothed densities
@@ -156,8 +153,8 @@ class CellTree:
 
     Parameters
     ----------
-    prediction : Family or Gaussian
-        Predictions, of which one or two parameters differ between rows.
+    prediction : Family, Gaussian or Truncated
+        Predictions, of which one to three parameters differ between rows.
     axes : ndarray (k,)
         Which coordinates these are.
     smallest : float
@@ -180,8 +177,8 @@ class CellTree:
                 np.linspace(0, len(prediction) - 1, _MOST_ROWS).astype(np.intp)
             )
         at = prediction.coordinates
-        axes = np.flatnonzero(np.ptp(at, axis=0) > 0)
-        if not (0 < len(axes) <= _MOST_DIMENSIONS and np.isfinite(at).all()):
+        axes = np.flatnonzero((at != at[0]).any(axis=0))
+        if not (0 < len(axes) <= _MOST_DIMENSIONS and np.isfinite(at[:, axes]).all()):
             return None
         middle = prediction.take(np.array([len(prediction) // 2])).quantile(0.5)
         length = variation_length(kernel, float(middle[0]))

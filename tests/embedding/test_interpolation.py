@@ -214,7 +214,7 @@ def test_interpolation_is_left_where_it_would_save_little():
     scattered = predictive.StudentT(np.exp(rng.uniform(0, 5, 5000)), 1e3 * loc, scale)
     few = predictive.Laplace(loc[:500], scale[:500])
     alike = predictive.Laplace(np.zeros(2000), np.ones(2000))
-    kinked = fm.Truncated(fm.Gaussian(loc, scale), low=-1.0)
+    kinked = fm.Truncated(predictive.Laplace(loc, scale), low=-1.0)
     for prediction in (scattered, few, alike, kinked):
         assert integration_sites(prediction, KERNEL, GOAL) is None
     assert (
