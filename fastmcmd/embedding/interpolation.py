@@ -124,19 +124,23 @@ class _FamilyMeans:
                 tree.bisect(cell, int(np.argmax(series.beyond)))
             self._add([cell for cell in tree.cells() if cell not in self._integrals])
         inexact = self._inexact(goal / _OF_GOAL / 2)
-        self.serves = self.sites + sum(len(cell.rows) for cell in inexact) <= most
+        # Integrals that are known cost nothing more: all rows would be integrated otherwise.
+        rows = sum(len(cell.rows) - self._integrals[cell].size for cell in inexact)
+        self.serves = rows <= most and self._size + rows <= most_terms
         if self.serves and inexact:
             for cell in inexact:
                 del self._integrals[cell]
             self._add([tree.without_points(cell) for cell in inexact])
-        self.serves = (
-            self.serves and sum(one.size for one in self._integrals.values()) <= most_terms
-        )
         self._places = {
             cell: {row.tobytes(): place for place, row in enumerate(tree.coordinates_of(cell.rows))}
             for cell in self._integrals
             if not cell.counts
         }
+
+    @property
+    def _size(self) -> int:
+        """Number of means or terms of series."""
+        return sum(one.size for one in self._integrals.values())
 
     @property
     def sites(self) -> int:
@@ -249,13 +253,13 @@ class InterpolatedMeans:
         goal : float
             Target error of a mean.
         most_terms : int, optional
-            Largest number of means or terms of series that are held; default half of the predictions.
+            Largest number of means or terms of series that are held; default as many as predictions.
         """
         trees = _trees(prediction, kernel, goal)
         if trees is None:
             return None
         most = int(_SHARE * len(prediction))
-        most_terms = most if most_terms is None else most_terms // len(trees)
+        most_terms = len(prediction) if most_terms is None else most_terms // len(trees)
         families = list[_FamilyMeans]()
         for part, tree in trees:
             families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most, most_terms))

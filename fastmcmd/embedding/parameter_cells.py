@@ -21,6 +21,7 @@ from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.densities import Parametric
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
+from fastmcmd.predictive import Truncated
 
 __all__ = ["CellTree", "ParameterCell"]
 
@@ -34,6 +35,7 @@ _QUARTILES = 1, 3  # their places
 _OF_QUARTILES = 1.35  # ratio of their distance to the standard deviation of normal distributions
 _OF_LENGTH = 8.0  # ratio of `variation_length` to the standard deviation of an RBF kernel's bump
 _OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
+_WHOLE = 0.1  # share of the goal: mass outside an interval that does not matter
 _FEW = 16  # rows that no further cell would serve
 _MOST_ROWS = 1_000_000  # rows from which cells are made
 _BLOCK = 1 << 18  # numbers of a block of rows
@@ -292,10 +294,22 @@ class CellTree:
         """Return how far distributions move along each axis, relative to smoothed densities' widths."""
         k = len(low)
         corners = np.stack(np.meshgrid(*zip(low, high, strict=True), indexing="ij"), axis=-1)
-        quantiles = self.at(corners.reshape(-1, k)).quantile(_LEVELS).reshape(*[2] * k, -1)
-        spread = np.ptp(quantiles[..., _QUARTILES], axis=-1).min() / _OF_QUARTILES
-        width = float(np.hypot(self._smallest, spread))
-        moves = [float(np.abs(np.diff(quantiles, axis=axis)).max()) / width for axis in range(k)]
-        moves = [move if np.isfinite(move) else np.inf for move in moves]
+        sites = self.at(corners.reshape(-1, len(low)))
+        moves = _moves_of(sites.quantile(_LEVELS), len(low), self._smallest)
+        if isinstance(sites, Truncated) and (sites.mass < 1 - _WHOLE * self._goal).any():
+            # How an interval cuts a density changes at the width of the density, which no kernel smooths.
+            base = sites.base.quantile(_LEVELS)
+            for end in (sites.low, sites.high):
+                base = base - np.where(np.isfinite(end), end, 0.0)[:, None]
+                moves = np.maximum(moves, _moves_of(base, len(low), 0.0))
         least = np.where(self._logarithmic, _OF_LOGARITHM * (high - low), 0.0)
-        return [max(move, float(one)) for move, one in zip(moves, least, strict=True)]
+        return [float(move) for move in np.maximum(moves, least)]
+
+
+def _moves_of(quantiles: Array, k: int, smallest: float) -> Array:
+    """Return how far quantiles (2^k, j) at the corners of a cell move along each axis (k,)."""
+    quantiles = quantiles.reshape(*[2] * k, -1)
+    spread = np.ptp(quantiles[..., _QUARTILES], axis=-1).min() / _OF_QUARTILES
+    width = float(np.hypot(smallest, spread))
+    moves = np.array([np.abs(np.diff(quantiles, axis=axis)).max() for axis in range(k)]) / width
+    return np.where(np.isfinite(moves), moves, np.inf)

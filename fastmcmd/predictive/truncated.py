@@ -296,6 +296,11 @@ class Truncated(ByQuadrature):
         return np.where(inside, self.base.log_densities(values, rows) - log_mass, -np.inf)
 
     @property
+    def mass(self) -> Array:
+        """Masses (n,) of the base between the ends."""
+        return self._mass
+
+    @property
     def coordinates(self) -> Array:
         """Coordinates (n, k) of the base, a `Family` or `Gaussian`, and the ends."""
         base = cast(Family | Gaussian, self.base)
