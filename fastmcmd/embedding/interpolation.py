@@ -22,7 +22,7 @@ from fastmcmd.embedding.densities import Parametric, is_parametric, parts_of
 from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell
 from fastmcmd.embedding.parameter_series import ParameterSeries
 from fastmcmd.kernels import Kernel
-from fastmcmd.predictive import Gaussian, Predictive
+from fastmcmd.predictive import Predictive
 
 __all__ = ["InterpolatedMeans", "integration_sites"]
 
@@ -306,8 +306,6 @@ def _trees(
     if not largest > 0:
         return None
     parts = [part for _, part in parts_of(prediction)]
-    if all(isinstance(part, Gaussian) for part in parts):
-        return None  # Gaussian predictions have closed forms
     trees = []
     for part in parts:
         if not is_parametric(part):
