@@ -812,7 +812,7 @@ class Truncated(ByQuadrature):
             return few.counts.shape[1]
         if self._splits:
             return self._mixture.node_count
-        return self.base.node_count if self.discrete else node_count()
+        return self.base.node_count if self.discrete else node_count(stops=self.kinks().shape[1])
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return nodes and weights: of a mixture those of its components, each in its own panels."""

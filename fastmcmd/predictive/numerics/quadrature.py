@@ -52,9 +52,9 @@ class _Half:
 Ends = tuple[_Half, _Half]  # panels below the median, and those above it
 
 
-def node_count(order: int = FINE, splits: int = 1) -> int:
+def node_count(order: int = FINE, splits: int = 1, stops: int = 0) -> int:
     """Return the number of nodes per row."""
-    return 2 * len(_LEVELS) * order * splits
+    return 2 * (len(_LEVELS) + stops) * order * splits
 
 
 def nodes_within(ends: Ends, length: float) -> int:
