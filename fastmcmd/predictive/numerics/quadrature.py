@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.gauss import gauss_legendre
 
-__all__ = ["COARSE", "FINE", "Ends", "Stops", "composite", "node_count", "nodes_within", "panel_ends"]
+__all__ = [
+    "COARSE",
+    "FINE",
+    "Ends",
+    "Stops",
+    "composite",
+    "node_count",
+    "nodes_within",
+    "panel_ends",
+]
 
 FINE, COARSE = (
     12,
