@@ -69,7 +69,7 @@ def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
 
 
 def is_parametric(prediction: Predictive) -> TypeGuard[Parametric]:
-    """Tell whether predictions are of a family, or such ones in intervals, with no kink but at the median."""
+    """Tell whether predictions are of a family, or such in intervals whose densities have no kink."""
     if isinstance(prediction, Truncated):
         return isinstance(prediction.base, (Family, Gaussian)) and not prediction.kinks().shape[1]
     return isinstance(prediction, (Family, Gaussian))

@@ -108,9 +108,10 @@ class Expectation:
         self._exact = prediction.discrete or isinstance(prediction, Draws)
         self._base: Expectation | None = None  # of densities with further mass at zero
         if isinstance(prediction, ZeroInflated) and not self._exact:
-            base = first.base
-            if closed_form(base, features.kernel, features.pivots) is None:
-                self._base = Expectation(features, prediction.base, points, goal, share)
+            base = prediction.base
+            some = base.take(np.zeros(1, dtype=np.intp))
+            if closed_form(some, features.kernel, features.pivots) is None:
+                self._base = Expectation(features, base, points, goal, share)
         self._closed = (
             self._base is None and closed_form(first, features.kernel, features.pivots) is not None
         )

@@ -292,7 +292,6 @@ class CellTree:
 
     def _moves(self, low: Array, high: Array) -> list[float]:
         """Return how far distributions move along each axis, relative to smoothed densities' widths."""
-        k = len(low)
         corners = np.stack(np.meshgrid(*zip(low, high, strict=True), indexing="ij"), axis=-1)
         sites = self.at(corners.reshape(-1, len(low)))
         moves = _moves_of(sites.quantile(_LEVELS), len(low), self._smallest)

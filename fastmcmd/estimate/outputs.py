@@ -217,7 +217,7 @@ def _have_panels(sides: tuple[Sample, Sample], task: Task) -> bool:
 
 
 def _panels_pay(sides: tuple[Sample, Sample], task: Task) -> bool:
-    """Tell whether panels of the line, where they apply, take less time than many pivots or the dense form."""
+    """Tell whether panels of the line apply, and take less time than many pivots or the dense form."""
     is_long = len(sides[1].design) >= LEAST_ROWS and task.options.certificate != "rigorous"
     return is_long and _have_panels(sides, task)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -212,8 +213,8 @@ def test_panels_end_at_kinks():
         for row, loc, scale in ((0, 0.0, 1.0), (1, 0.3, 0.5)):
             ends = [prediction.low[row], loc, prediction.high[row]]
             z, w = np.polynomial.legendre.leggauss(60)
-            y = np.concatenate([a + (b - a) * (z + 1) / 2 for a, b in zip(ends, ends[1:])])
-            mass = np.concatenate([w * (b - a) / 2 for a, b in zip(ends, ends[1:])])
+            y = np.concatenate([a + (b - a) * (z + 1) / 2 for a, b in pairwise(ends)])
+            mass = np.concatenate([w * (b - a) / 2 for a, b in pairwise(ends)])
             mass = mass * np.exp(-np.abs(y - loc) / scale)
             exact = mass @ np.cos(y) / mass.sum()
             assert abs(weights[row] @ np.cos(nodes[row]) - exact) < 1e-13
