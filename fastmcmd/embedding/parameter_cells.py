@@ -35,7 +35,7 @@ _QUARTILES = 1, 3  # their places
 _OF_QUARTILES = 1.35  # ratio of their distance to the standard deviation of normal distributions
 _OF_LENGTH = 8.0  # ratio of `variation_length` to the standard deviation of an RBF kernel's bump
 _OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
-_WHOLE = 0.1  # share of the goal: mass outside an interval that does not matter
+_NO_CUT = 0.1  # share of the goal: mass outside an interval that does not matter
 _FEW = 16  # rows that no further cell would serve
 _MOST_ROWS = 1_000_000  # rows from which cells are made
 _BLOCK = 1 << 18  # numbers of a block of rows
@@ -295,7 +295,7 @@ class CellTree:
         corners = np.stack(np.meshgrid(*zip(low, high, strict=True), indexing="ij"), axis=-1)
         sites = self.at(corners.reshape(-1, len(low)))
         moves = _moves_of(sites.quantile(_LEVELS), len(low), self._smallest)
-        if isinstance(sites, Truncated) and (sites.mass < 1 - _WHOLE * self._goal).any():
+        if isinstance(sites, Truncated) and (sites.mass < 1 - _NO_CUT * self._goal).any():
             # How an interval cuts a density changes at the width of the density, which no kernel smooths.
             base = sites.base.quantile(_LEVELS)
             for end in (sites.low, sites.high):

@@ -40,7 +40,7 @@ Stops = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
-class _Half:
+class _SidePanels:
     """Panels on one side of the median, from the tail on.
 
     Attributes
@@ -58,7 +58,7 @@ class _Half:
     levels: Array
 
 
-Ends = tuple[_Half, _Half]  # panels below the median, and those above it
+Ends = tuple[_SidePanels, _SidePanels]  # panels below the median, and those above it
 
 
 def node_count(order: int = FINE, splits: int = 1, stops: int = 0) -> int:
@@ -83,7 +83,9 @@ def panel_ends(lower: Quantile, upper: Quantile, stops: Stops | None = None) -> 
     return _half(lower, 1.0, places, below), _half(upper, -1.0, places, above)
 
 
-def _half(quantile: Quantile, sign: float, places: Array | None, outside: Array | None) -> _Half:
+def _half(
+    quantile: Quantile, sign: float, places: Array | None, outside: Array | None
+) -> _SidePanels:
     levels = np.array([[*_LEVELS, 0.5]])
     ends = quantile(levels)
     if not np.isfinite(ends).all():
@@ -95,7 +97,7 @@ def _half(quantile: Quantile, sign: float, places: Array | None, outside: Array 
         ends = sign * np.sort(sign * np.append(ends, np.clip(places, first, last), axis=1), axis=1)
         outside = np.clip(outside, levels[:, :1], levels[:, -1:])
         levels = np.sort(np.append(levels, outside, axis=1), axis=1)
-    return _Half(ends, np.diff(levels, axis=1), levels[:, :-1])
+    return _SidePanels(ends, np.diff(levels, axis=1), levels[:, :-1])
 
 
 def composite(
@@ -158,7 +160,7 @@ def composite(
     return values, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _cuts(half: _Half, length: float | None) -> NDArray[np.intp]:
+def _cuts(half: _SidePanels, length: float | None) -> NDArray[np.intp]:
     """Return the number of parts (m,) into which panels are cut."""
     cuts = np.ones(half.masses.shape[1])
     if length is not None:
