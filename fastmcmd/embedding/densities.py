@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,19 @@ from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive import Gaussian, Predictive
 from fastmcmd.predictive.family import Family
+from fastmcmd.predictive.truncated import Truncated
 
-__all__ = ["REACH", "TO_SERIES", "PanelDensities", "has_panels", "parts_of"]
+__all__ = [
+    "REACH",
+    "TO_SERIES",
+    "PanelDensities",
+    "Parametric",
+    "has_panels",
+    "is_parametric",
+    "parts_of",
+]
+
+Parametric: TypeAlias = Family | Gaussian | Truncated  # distributions of numbers with coordinates
 
 _LEVELS = [
     1e-16,
@@ -56,15 +68,22 @@ def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
     return [(weight * inner, one) for weight, part in parts for inner, one in parts_of(part)]
 
 
+def is_parametric(prediction: Predictive) -> TypeGuard[Parametric]:
+    """Tell whether predictions are of a family, or such in intervals whose densities have no kink."""
+    if isinstance(prediction, Truncated):
+        return isinstance(prediction.base, (Family, Gaussian)) and not prediction.kinks().shape[1]
+    return isinstance(prediction, (Family, Gaussian))
+
+
 def has_panels(prediction: Predictive) -> bool:
-    """Tell whether predictions belong to the package's families of densities, or are mixtures of these.
+    """Tell whether predictions are `Parametric` densities, or mixtures of these.
 
     Other distributions may have atoms, which no series for a density shows: `ZeroInflated` has one at 0.
     """
     if prediction.columns > 1 or prediction.discrete:
         return False
     if prediction.weighted_parts() is None:
-        return isinstance(prediction, (Family, Gaussian))
+        return is_parametric(prediction)
     return all(part is not prediction and has_panels(part) for _, part in parts_of(prediction))
 
 
@@ -98,10 +117,10 @@ class PanelDensities:
         ``exp(-(rate (y - z))^2 / 2)``.
         """
         levels = np.array(_LEVELS)
-        row_levels = np.broadcast_to(levels, (len(prediction), len(levels)))
         level_masses = np.diff(levels)
-        lower = np.maximum.accumulate(prediction.quantiles_at(row_levels), axis=1)
-        upper = np.minimum.accumulate(prediction.upper_quantiles_at(row_levels), axis=1)[:, ::-1]
+        lower, upper = prediction.panel_quantiles(levels[None, :])
+        lower = np.maximum.accumulate(lower, axis=1)
+        upper = np.minimum.accumulate(upper, axis=1)[:, ::-1]
         low = np.concatenate([lower[:, :-1], upper[:, :-1]], axis=1)
         high = np.concatenate([lower[:, 1:], upper[:, 1:]], axis=1)
         mass = np.concatenate([level_masses, level_masses[::-1]])
@@ -167,10 +186,8 @@ def _block_on_panels(
     b = low[:, owner] + width * ((place + 1) / cuts[owner])
     half = (b - a) / 2
     y = (a + half)[:, :, None] + half[:, :, None] * _PLACES
-    count = y.shape[1] * _TERMS
-    repeated = prediction.take(np.repeat(np.arange(n), count))
     with np.errstate(all="ignore"):
-        density = np.exp(repeated.log_prob(y.ravel())).reshape(y.shape)
+        density = np.exp(prediction.log_densities(y.reshape(n, -1))).reshape(y.shape)
     density = np.where(np.isfinite(density), density, 0.0)
     weights = density * _SHARES * half[:, :, None]
     sums = np.add.reduceat(weights.sum(axis=2), first, axis=1)

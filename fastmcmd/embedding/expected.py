@@ -16,7 +16,7 @@ from fastmcmd.embedding.interpolation import InterpolatedMeans
 from fastmcmd.embedding.quadrature import mean_features_by_nodes, sums_over_nodes
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.predictive import Draws, Predictive
+from fastmcmd.predictive import Draws, Predictive, ZeroInflated
 from fastmcmd.predictive.expectation import closed_form, closed_form_rows
 
 __all__ = ["Expectation", "Expected", "expectation_goal"]
@@ -106,7 +106,15 @@ class Expectation:
         self.noise, self.rigorous = 0.0, True
         first = prediction.take(np.zeros(1, dtype=np.intp))
         self._exact = prediction.discrete or isinstance(prediction, Draws)
-        self._closed = closed_form(first, features.kernel, features.pivots) is not None
+        self._base: Expectation | None = None  # of densities with further mass at zero
+        if isinstance(prediction, ZeroInflated) and not self._exact:
+            base = prediction.base
+            some = base.take(np.zeros(1, dtype=np.intp))
+            if closed_form(some, features.kernel, features.pivots) is None:
+                self._base = Expectation(features, base, points, goal, share)
+        self._closed = (
+            self._base is None and closed_form(first, features.kernel, features.pivots) is not None
+        )
         self._norms = closed_form_rows(first, features.kernel, first) is not None
         self._largest = float(features.kernel.diagonal(features.pivots).max())
         self._goal = expectation_goal(features) if goal is None else goal
@@ -151,6 +159,16 @@ class Expectation:
                 rounding = self._eta * (1 + 4 * spread) + self._amplified + features.noise * norms
                 residual = np.asarray(np.sqrt(np.maximum(norms - square, 0.0) + rounding))
             return Expected(mean, residual, np.zeros(len(mean)), floor)
+        if self._base is not None:
+            assert isinstance(prediction, ZeroInflated), "as all predictions"
+            p, of_base = prediction.probability, self._base.of(prediction.base)
+            at_zero, missing = features.with_residuals(np.zeros((1, 1)))
+            return Expected(
+                (1 - p)[:, None] * of_base.mean + p[:, None] * at_zero,
+                (1 - p) * of_base.residual + p * np.sqrt(missing),
+                (1 - p) * of_base.error,
+                of_base.floor,
+            )
         if not self._exact:
             means = self._interpolated
             if means is None:

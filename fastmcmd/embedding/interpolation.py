@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.embedding.densities import parts_of
-from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell, Parametric
+from fastmcmd.embedding.densities import Parametric, is_parametric, parts_of
+from fastmcmd.embedding.parameter_cells import CellTree, ParameterCell
 from fastmcmd.embedding.parameter_series import ParameterSeries
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Predictive
-from fastmcmd.predictive.family import Family
 
 __all__ = ["InterpolatedMeans", "integration_sites"]
 
@@ -77,7 +76,7 @@ class _FamilyMeans:
 
     Parameters
     ----------
-    prediction : Family or Gaussian
+    prediction : Family, Gaussian or Truncated
         All predictions.
     tree : CellTree
         Cells of their parameters.
@@ -125,19 +124,23 @@ class _FamilyMeans:
                 tree.bisect(cell, int(np.argmax(series.beyond)))
             self._add([cell for cell in tree.cells() if cell not in self._integrals])
         inexact = self._inexact(goal / _OF_GOAL / 2)
-        self.serves = self.sites + sum(len(cell.rows) for cell in inexact) <= most
+        # Integrals that are known cost nothing more: all rows would be integrated otherwise.
+        rows = sum(len(cell.rows) - self._integrals[cell].size for cell in inexact)
+        self.serves = rows <= most and self._size + rows <= most_terms
         if self.serves and inexact:
             for cell in inexact:
                 del self._integrals[cell]
             self._add([tree.without_points(cell) for cell in inexact])
-        self.serves = (
-            self.serves and sum(one.size for one in self._integrals.values()) <= most_terms
-        )
         self._places = {
             cell: {row.tobytes(): place for place, row in enumerate(tree.coordinates_of(cell.rows))}
             for cell in self._integrals
             if not cell.counts
         }
+
+    @property
+    def _size(self) -> int:
+        """Number of means or terms of series."""
+        return sum(one.size for one in self._integrals.values())
 
     @property
     def sites(self) -> int:
@@ -250,13 +253,13 @@ class InterpolatedMeans:
         goal : float
             Target error of a mean.
         most_terms : int, optional
-            Largest number of means or terms of series that are held; default half of the predictions.
+            Largest number of means or terms of series that are held; default as many as predictions.
         """
         trees = _trees(prediction, kernel, goal)
         if trees is None:
             return None
         most = int(_SHARE * len(prediction))
-        most_terms = most if most_terms is None else most_terms // len(trees)
+        most_terms = len(prediction) if most_terms is None else most_terms // len(trees)
         families = list[_FamilyMeans]()
         for part, tree in trees:
             families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most, most_terms))
@@ -268,7 +271,7 @@ class InterpolatedMeans:
         """Return the means (m, r), residuals (m,) and errors (m,) of some of the predictions."""
         integrals = []
         for (weight, part), family in zip(parts_of(prediction), self._families, strict=True):
-            assert isinstance(part, Parametric), "as all predictions"
+            assert is_parametric(part), "as all predictions"
             mean, residual, error = family.of(part)
             integrals.append((weight[:, None] * mean, weight * residual, weight * error))
         mean, residual, error = (sum(one[1:], one[0]) for one in zip(*integrals, strict=True))
@@ -303,11 +306,9 @@ def _trees(
     if not largest > 0:
         return None
     parts = [part for _, part in parts_of(prediction)]
-    if not any(isinstance(part, Family) for part in parts):
-        return None  # Gaussian predictions have closed forms
     trees = []
     for part in parts:
-        if not isinstance(part, Parametric):
+        if not is_parametric(part):
             return None
         tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
         if tree is None or not _finite(tree):

@@ -23,11 +23,18 @@ from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.embedding.bumps import project, smooth
-from fastmcmd.embedding.densities import REACH, PanelDensities, has_panels, parts_of
+from fastmcmd.embedding.densities import (
+    REACH,
+    PanelDensities,
+    Parametric,
+    has_panels,
+    is_parametric,
+    parts_of,
+)
 from fastmcmd.embedding.interpolation import InterpolatedMeans, integration_sites
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.predictive import Predictive
+from fastmcmd.predictive import Predictive, Truncated
 
 __all__ = [
     "LineFeatures",
@@ -266,12 +273,15 @@ def line_means(
     if result is None:
         return None
     features, expected = result
-    means = [
-        _in_memory(*expected[sum(map(len, parts[:number]))])
-        if some is None
-        else _interpolated(features, one, goal)
-        for number, (one, some) in enumerate(zip(predictions, sites, strict=True))
-    ]
+    means, start = list[RowMeans](), 0
+    for one, some in zip(predictions, sites, strict=True):
+        if some is None:
+            means.append(_in_memory(*expected[start]))
+            start += 1
+            continue
+        of_sites = expected[start : start + len(some)]
+        means.append(_interpolated(features, one, goal, list(zip(some, of_sites, strict=True))))
+        start += len(some)
     return features, means
 
 
@@ -289,14 +299,40 @@ def _are_all(rows: NDArray[np.intp], n: int) -> bool:
     return len(rows) == n and bool((rows == np.arange(n)).all())
 
 
-def _interpolated(features: LineFeatures, prediction: Predictive, goal: float) -> RowMeans:
-    """Return the expected features of many predictions, and estimates of their errors, as of rows."""
+def _interpolated(
+    features: LineFeatures,
+    prediction: Predictive,
+    goal: float,
+    sites: list[tuple[Parametric, tuple[Array, Array]]],
+) -> RowMeans:
+    """Return the expected features of many predictions, and estimates of their errors, as of rows.
+
+    ``sites`` holds predictions with their expected features and errors, which are not integrated again.
+    """
+    places = {
+        key: (number, row)
+        for number, (one, _) in enumerate(sites)
+        for row, key in enumerate(_keys(one))
+    }
 
     def integrals(some: Predictive) -> tuple[Array, Array, Array]:
-        mean, error = features.expected(some, goal)
+        mean, error = np.empty((len(some), features.rank)), np.empty(len(some))
+        unknown = []
+        keys = _keys(some) if places and is_parametric(some) else [b""] * len(some)
+        for row, key in enumerate(keys):
+            if key not in places:
+                unknown.append(row)
+                continue
+            number, place = places[key]
+            of_site = sites[number][1]
+            mean[row], error[row] = of_site[0][place], of_site[1][place]
+        if unknown:
+            mean[unknown], error[unknown] = features.expected(some.take(np.array(unknown)), goal)
         return mean, np.zeros(len(error)), error
 
     means = InterpolatedMeans.of_all(prediction, features.kernel, integrals, goal)
+    places.clear()
+    sites.clear()
     if means is None:
         return _in_memory(*features.expected(prediction, goal))
 
@@ -306,6 +342,13 @@ def _interpolated(features: LineFeatures, prediction: Predictive, goal: float) -
         return mean, error
 
     return of
+
+
+def _keys(prediction: Parametric) -> list[bytes]:
+    """Return bytes that are the same for equal distributions alone."""
+    family = prediction.base if isinstance(prediction, Truncated) else prediction
+    name = type(family).__name__.encode()
+    return [name + row.tobytes() for row in prediction.coordinates]
 
 
 def _features_of_all(

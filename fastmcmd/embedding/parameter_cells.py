@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import factorial, sqrt
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +18,14 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
+from fastmcmd.embedding.densities import Parametric
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
-from fastmcmd.predictive import Gaussian
-from fastmcmd.predictive.family import Family
+from fastmcmd.predictive import Truncated
 
-__all__ = ["CellTree", "ParameterCell", "Parametric"]
+__all__ = ["CellTree", "ParameterCell"]
 
 Index = NDArray[np.intp]
-Parametric: TypeAlias = Family | Gaussian  # distributions of numbers with coordinates
 
 _MOST_DIMENSIONS = 3  # parameters that differ between rows
 _LONGEST = 8.0  # largest move within a cell, relative to the width of smoothed densities
@@ -37,6 +35,7 @@ _QUARTILES = 1, 3  # their places
 _OF_QUARTILES = 1.35  # ratio of their distance to the standard deviation of normal distributions
 _OF_LENGTH = 8.0  # ratio of `variation_length` to the standard deviation of an RBF kernel's bump
 _OF_LOGARITHM = 0.7  # least move for a change of a logarithm by 1: shapes change tails only
+_NO_CUT = 0.1  # share of the goal: mass outside an interval that does not matter
 _FEW = 16  # rows that no further cell would serve
 _MOST_ROWS = 1_000_000  # rows from which cells are made
 _BLOCK = 1 << 18  # numbers of a block of rows
@@ -156,8 +155,8 @@ class CellTree:
 
     Parameters
     ----------
-    prediction : Family or Gaussian
-        Predictions, of which one or two parameters differ between rows.
+    prediction : Family, Gaussian or Truncated
+        Predictions, of which one to three parameters differ between rows.
     axes : ndarray (k,)
         Which coordinates these are.
     smallest : float
@@ -180,8 +179,8 @@ class CellTree:
                 np.linspace(0, len(prediction) - 1, _MOST_ROWS).astype(np.intp)
             )
         at = prediction.coordinates
-        axes = np.flatnonzero(np.ptp(at, axis=0) > 0)
-        if not (0 < len(axes) <= _MOST_DIMENSIONS and np.isfinite(at).all()):
+        axes = np.flatnonzero((at != at[0]).any(axis=0))
+        if not (0 < len(axes) <= _MOST_DIMENSIONS and np.isfinite(at[:, axes]).all()):
             return None
         middle = prediction.take(np.array([len(prediction) // 2])).quantile(0.5)
         length = variation_length(kernel, float(middle[0]))
@@ -293,12 +292,23 @@ class CellTree:
 
     def _moves(self, low: Array, high: Array) -> list[float]:
         """Return how far distributions move along each axis, relative to smoothed densities' widths."""
-        k = len(low)
         corners = np.stack(np.meshgrid(*zip(low, high, strict=True), indexing="ij"), axis=-1)
-        quantiles = self.at(corners.reshape(-1, k)).quantile(_LEVELS).reshape(*[2] * k, -1)
-        spread = np.ptp(quantiles[..., _QUARTILES], axis=-1).min() / _OF_QUARTILES
-        width = float(np.hypot(self._smallest, spread))
-        moves = [float(np.abs(np.diff(quantiles, axis=axis)).max()) / width for axis in range(k)]
-        moves = [move if np.isfinite(move) else np.inf for move in moves]
+        sites = self.at(corners.reshape(-1, len(low)))
+        moves = _moves_of(sites.quantile(_LEVELS), len(low), self._smallest)
+        if isinstance(sites, Truncated) and (sites.mass < 1 - _NO_CUT * self._goal).any():
+            # How an interval cuts a density changes at the width of the density, which no kernel smooths.
+            base = sites.base.quantile(_LEVELS)
+            for end in (sites.low, sites.high):
+                base = base - np.where(np.isfinite(end), end, 0.0)[:, None]
+                moves = np.maximum(moves, _moves_of(base, len(low), 0.0))
         least = np.where(self._logarithmic, _OF_LOGARITHM * (high - low), 0.0)
-        return [max(move, float(one)) for move, one in zip(moves, least, strict=True)]
+        return [float(move) for move in np.maximum(moves, least)]
+
+
+def _moves_of(quantiles: Array, k: int, smallest: float) -> Array:
+    """Return how far quantiles (2^k, j) at the corners of a cell move along each axis (k,)."""
+    quantiles = quantiles.reshape(*[2] * k, -1)
+    spread = np.ptp(quantiles[..., _QUARTILES], axis=-1).min() / _OF_QUARTILES
+    width = float(np.hypot(smallest, spread))
+    moves = np.array([np.abs(np.diff(quantiles, axis=axis)).max() for axis in range(k)]) / width
+    return np.where(np.isfinite(moves), moves, np.inf)

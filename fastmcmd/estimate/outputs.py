@@ -60,6 +60,7 @@ MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
 MOST_PIVOTS = 100  # with more pivots, panels of the line take less time if they apply
+_MOST_CLOSED = 300  # the same if expectations at pivots have closed forms
 _CANDIDATES = 7500  # approximate number of outputs that represent predicted distributions
 _MOST_DENSE = 5000  # inputs and points up to which systems for each point are cheap
 # Cost of features of few rows, of any rank, in float32 operations: of drawn outputs, of predicted ones and
@@ -134,6 +135,11 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         by_panels = _by_panels(sides, task)
         if by_panels is not None:
             return by_panels
+    elif in_closed_form and _panels_pay(sides, task):
+        # Few rows of huge scales would need thousands of pivots; panels are long there.
+        result = _by_pivots(sides, task, in_closed_form, _MOST_CLOSED) or _by_panels(sides, task)
+        if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
+            return result
     return _by_pivots(sides, task, in_closed_form)
 
 
@@ -197,13 +203,23 @@ def _by_pivots(
 
 def on_line(sides: tuple[Sample, Sample], task: Task) -> bool:
     """Tell whether panels of the line apply without closed forms: drawn numbers, predicted densities."""
+    return _have_panels(sides, task) and not pairs_in_closed_form(sides, task)
+
+
+def _have_panels(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether panels of the line apply: drawn numbers, and predicted densities."""
     nature, model = sides
     return (
         isinstance(nature.outputs, DrawnOutputs)
         and isinstance(model.outputs, PredictedOutputs)
         and serves_on_line(task.y_kernel, model.outputs.prediction)
-        and not pairs_in_closed_form(sides, task)
     )
+
+
+def _panels_pay(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether panels of the line apply, and take less time than many pivots or the dense form."""
+    is_long = len(sides[1].design) >= LEAST_ROWS and task.options.certificate != "rigorous"
+    return is_long and _have_panels(sides, task)
 
 
 def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:

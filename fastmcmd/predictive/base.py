@@ -161,6 +161,11 @@ class Predictive(Abstract):
         """Return terms of the density that the core computes; None if it cannot, or loses digits."""
         return None
 
+    def panel_quantiles(self, levels: Array) -> tuple[Array, Array]:
+        """Return quantiles (n, j) at levels (1, j) from below and from above, to rounding of levels."""
+        levels = np.broadcast_to(levels, (len(self), levels.shape[1]))
+        return self.quantiles_at(levels), self.upper_quantiles_at(levels)
+
     def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
         """Return ends (n, E) of panels on which the density is smooth, in ascending order.
 

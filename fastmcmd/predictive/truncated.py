@@ -20,6 +20,7 @@ from fastmcmd.predictive.count_base import Counts, WholeNumbers
 from fastmcmd.predictive.double_poisson import DoublePoisson
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.expectation import TAIL_MASS
+from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.numerics.density_panels import (
@@ -293,6 +294,34 @@ class Truncated(ByQuadrature):
         low, high, log_mass = ((v if rows is None else v[rows])[:, None] for v in constants)
         inside = (values >= low) & (values <= high)
         return np.where(inside, self.base.log_densities(values, rows) - log_mass, -np.inf)
+
+    @property
+    def mass(self) -> Array:
+        """Masses (n,) of the base between the ends."""
+        return self._mass
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates (n, k) of the base, a `Family` or `Gaussian`, and the ends."""
+        base = cast(Family | Gaussian, self.base)
+        return np.column_stack([base.coordinates, self.low, self.high])
+
+    @property
+    def logarithmic(self) -> tuple[bool, ...]:
+        """Which coordinates are logarithms."""
+        return *cast(Family | Gaussian, self.base).logarithmic, False, False
+
+    def at(self, coordinates: Array) -> Truncated:
+        """Return the distributions at coordinates (m, k); there may be no mass between their ends."""
+        part = Truncated.__new__(Truncated)
+        base = cast(Family | Gaussian, self.base).at(coordinates[:, :-2])
+        part._set(base, coordinates[:, -2].copy(), coordinates[:, -1].copy())
+        return part
+
+    def panel_quantiles(self, levels: Array) -> tuple[Array, Array]:
+        """Return quantiles (n, j) at levels (1, j) from below and from above, to rounding of levels."""
+        lower, upper = self._tails
+        return lower(levels), upper(levels)
 
     def panel_edges(self, least: float | None = None) -> tuple[Array, Array, Array]:
         """Return the ends of panels of the base in the interval, and the ends of the interval.
@@ -783,7 +812,7 @@ class Truncated(ByQuadrature):
             return few.counts.shape[1]
         if self._splits:
             return self._mixture.node_count
-        return self.base.node_count if self.discrete else node_count()
+        return self.base.node_count if self.discrete else node_count(stops=self.kinks().shape[1])
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return nodes and weights: of a mixture those of its components, each in its own panels."""
@@ -865,10 +894,11 @@ class Truncated(ByQuadrature):
         def at(levels: Array) -> Array:
             return np.broadcast_to(levels, (len(self), levels.shape[1]))
 
+        # Ends of panels may be off by rounding of levels: none is refined.
         if self._inverts:
             return (
-                lambda levels: self._inverse(at(levels), 1 - at(levels)),
-                lambda levels: self._inverse(1 - at(levels), at(levels)),
+                lambda levels: self._inverse(at(levels), 1 - at(levels), exact=False),
+                lambda levels: self._inverse(1 - at(levels), at(levels), exact=False),
             )
         return (
             lambda levels: self.quantiles_at(at(levels)),
@@ -877,7 +907,12 @@ class Truncated(ByQuadrature):
 
     @cached_property
     def _panel_ends(self) -> Ends:
-        return panel_ends(*self._tails)
+        kinks = self.kinks()
+        if not kinks.shape[1]:
+            return panel_ends(*self._tails)
+        below = np.stack([self.cdf(column) for column in kinks.T], axis=1)
+        above = np.stack([self.sf(column) for column in kinks.T], axis=1)
+        return panel_ends(*self._tails, stops=(kinks, below, above))
 
 
 def _by_halving(base: Predictive, low: Array, high: Array, level: Array) -> Array:

@@ -169,6 +169,10 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     members |= {"weighted_parts", "has_quick_quantiles", "node_count_within", "mirrored"}
     assert wrapped.has_quick_quantiles <= base.has_quick_quantiles
     members |= {"kinks", "panel_edges", "shares_panels", "masses_outside"}
+    few = np.array([[0.2, 0.4]])
+    for one, expected in zip(wrapped.panel_quantiles(few), base.panel_quantiles(few), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
+    members.add("panel_quantiles")
     ends = base.quantile(0.2), base.quantile(0.9)
     for outside, expected in zip(
         wrapped.masses_outside(*ends), base.masses_outside(*ends), strict=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,16 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd._base.gauss import gauss_legendre
 
-__all__ = ["COARSE", "FINE", "composite", "node_count", "nodes_within", "panel_ends"]
+__all__ = [
+    "COARSE",
+    "FINE",
+    "Ends",
+    "Stops",
+    "composite",
+    "node_count",
+    "nodes_within",
+    "panel_ends",
+]
 
 FINE, COARSE = (
     12,
@@ -25,42 +35,69 @@ _MOST_CUTS = 128  # most parts of a long panel
 _LIGHT = 1e-6  # mass of a panel below which fewer parts suffice, because its error matters less
 
 Quantile = Callable[[Array], Array]
-Ends = tuple[Array, Array]  # ends (n, m) of the panels below the median, and of those above it
+# Numbers (n, k) at which densities have kinks, and the masses (n, k) below and above them.
+Stops = tuple[Array, Array, Array]
 
 
-def node_count(order: int = FINE, splits: int = 1) -> int:
+@dataclass(frozen=True, eq=False)
+class _SidePanels:
+    """Panels on one side of the median, from the tail on.
+
+    Attributes
+    ----------
+    ends : ndarray (n, m + 1)
+        Ends of the panels.
+    masses : ndarray (n, m) or (1, m)
+        Masses of the panels.
+    levels : ndarray (n, m) or (1, m)
+        Masses of the tails that begin with them.
+    """
+
+    ends: Array
+    masses: Array
+    levels: Array
+
+
+Ends = tuple[_SidePanels, _SidePanels]  # panels below the median, and those above it
+
+
+def node_count(order: int = FINE, splits: int = 1, stops: int = 0) -> int:
     """Return the number of nodes per row."""
-    return 2 * len(_LEVELS) * order * splits
+    return 2 * (len(_LEVELS) + stops) * order * splits
 
 
 def nodes_within(ends: Ends, length: float) -> int:
     """Return the number of nodes per row of `composite` with panels no longer than ``length``."""
-    levels = _levels()
-    cuts = [_cuts(np.abs(np.diff(half, axis=1)), levels, length) for half in ends]
-    return FINE * int(sum(part.sum() for part in cuts))
+    return FINE * int(sum(_cuts(half, length).sum() for half in ends))
 
 
-def panel_ends(lower: Quantile, upper: Quantile) -> Ends:
-    """Return the ends of the panels of `composite`.
+def panel_ends(lower: Quantile, upper: Quantile, stops: Stops | None = None) -> Ends:
+    """Return the panels of `composite`, which end at ``stops``, too.
 
     Raises
     ------
     ValueError
         Quantiles that are not finite.
     """
-    levels = _levels()
-    return _half_ends(lower, levels, 1.0), _half_ends(upper, levels, -1.0)
+    places, below, above = (None, None, None) if stops is None else stops
+    return _half(lower, 1.0, places, below), _half(upper, -1.0, places, above)
 
 
-def _levels() -> Array:
-    return np.array([*_LEVELS, 0.5])
-
-
-def _half_ends(quantile: Quantile, levels: Array, sign: float) -> Array:
-    ends = quantile(levels[None, :])
+def _half(
+    quantile: Quantile, sign: float, places: Array | None, outside: Array | None
+) -> _SidePanels:
+    levels = np.array([[*_LEVELS, 0.5]])
+    ends = quantile(levels)
     if not np.isfinite(ends).all():
         raise ValueError("prediction has quantiles that are not finite: give draws instead")
-    return np.asarray(sign * np.maximum.accumulate(sign * ends, axis=1))
+    ends = np.asarray(sign * np.maximum.accumulate(sign * ends, axis=1))
+    if places is not None and outside is not None:
+        levels = np.broadcast_to(levels, ends.shape)
+        first, last = np.minimum(ends[:, :1], ends[:, -1:]), np.maximum(ends[:, :1], ends[:, -1:])
+        ends = sign * np.sort(sign * np.append(ends, np.clip(places, first, last), axis=1), axis=1)
+        outside = np.clip(outside, levels[:, :1], levels[:, -1:])
+        levels = np.sort(np.append(levels, outside, axis=1), axis=1)
+    return _SidePanels(ends, np.diff(levels, axis=1), levels[:, :-1])
 
 
 def composite(
@@ -85,7 +122,7 @@ def composite(
     length : float, optional
         Panels longer than this in any row, such as those of heavy tails, are cut into parts of this length:
         at most 128 parts, and fewer where there is little mass.
-    ends_of_panels : tuple of ndarray, optional
+    ends_of_panels : Ends, optional
         The result of `panel_ends`, if there are several calls for one distribution.
 
     Raises
@@ -100,37 +137,37 @@ def composite(
     heavy tails), the row uses quantiles at Gauss-Legendre levels instead: ``E f(Y)`` is the integral of
     ``f(Q(u))`` over u.
     """
-    levels = _levels()
     halves = []
-    for quantile, ends in zip(
+    for quantile, half in zip(
         (lower, upper), ends_of_panels or panel_ends(lower, upper), strict=True
     ):
-        widths = np.abs(np.diff(ends, axis=1))
-        panel, place, share = _rule(order, splits * _cuts(widths, levels, length))
+        steps, masses = np.diff(half.ends, axis=1), half.masses
+        panel, place, share = _rule(order, splits * _cuts(half, length))
         start = np.flatnonzero(np.diff(panel, prepend=-1))
-        values = ends[:, panel] + np.diff(ends, axis=1)[:, panel] * place
-        masses = np.diff(levels)
+        values = half.ends[:, panel] + steps[:, panel] * place
         height = density(values)
-        weights = np.where(np.isfinite(height), height, 0.0) * share * widths[:, panel]
+        weights = np.where(np.isfinite(height), height, 0.0) * share * np.abs(steps)[:, panel]
         sums = np.add.reduceat(weights, start, axis=1)
         wrong = np.asarray((np.abs(sums - masses) > _MISMATCH).any(axis=1))
         weights *= (masses / np.where(sums > 0, sums, 1.0))[:, panel]
         if wrong.any():
-            exact = quantile((levels[:-1][panel] + masses[panel] * place)[None, :])
+            exact = quantile(half.levels[:, panel] + masses[:, panel] * place)
             values = np.where(wrong[:, None], exact, values)
-            weights = np.where(wrong[:, None], masses[panel] * share, weights)
+            weights = np.where(wrong[:, None], masses[:, panel] * share, weights)
         halves.append((values, weights))
     values = np.concatenate([values for values, _ in halves], axis=1)
     weights = np.concatenate([weights for _, weights in halves], axis=1)
     return values, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _cuts(widths: Array, levels: Array, length: float | None) -> NDArray[np.intp]:
-    """Return the number of parts (m,) into which panels of widths (n, m) are cut."""
-    cuts = np.ones(widths.shape[1])
+def _cuts(half: _SidePanels, length: float | None) -> NDArray[np.intp]:
+    """Return the number of parts (m,) into which panels are cut."""
+    cuts = np.ones(half.masses.shape[1])
     if length is not None:
-        most = _MOST_CUTS * np.minimum(1.0, np.cbrt(np.diff(levels) / _LIGHT))
-        cuts = np.minimum(np.ceil(widths.max(axis=0, initial=0.0) / length), most)
+        widths = np.abs(np.diff(half.ends, axis=1)).max(axis=0, initial=0.0)
+        heaviest = half.masses.max(axis=0, initial=0.0)
+        most = _MOST_CUTS * np.minimum(1.0, np.cbrt(heaviest / _LIGHT))
+        cuts = np.minimum(np.ceil(widths / length), most)
     return np.maximum(cuts, 1).astype(np.intp)
 
 
