@@ -265,11 +265,11 @@ def test_hexagons_are_those_of_hexbin(kind, rng):
     )
     scale = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
     start = ax.get_xlim()[0], ax.get_ylim()[0]
-    found = _ordered(cells, scale, start)
-    np.testing.assert_allclose(found, _ordered(expected, scale, start), atol=1e-6)
+    hexagons = _rows_by_centre(cells, scale, start)
+    np.testing.assert_allclose(hexagons, _rows_by_centre(expected, scale, start), atol=1e-6)
 
 
-def _ordered(cells, scale, start):
+def _rows_by_centre(cells, scale, start):
     """Centres and means of hexagons, in order of the centres."""
     centres = np.round((cells.get_offsets() - start) / scale, 6)
     rows = np.column_stack([centres, cells.get_array()])

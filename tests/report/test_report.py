@@ -512,7 +512,7 @@ def test_ticks_are_those_of_matplotlib(bar, monkeypatch):
         assert box.y0 >= 0
         assert box.x1 <= figure.bbox.x1
         assert box.y1 <= figure.bbox.y1
-    found = {one.get_text(): _middle(one) for one in texts}
+    middles = {one.get_text(): _middle(one) for one in texts}
     places = np.concatenate([one.get_transform().transform(one.get_xydata()) for one in lines])
     for axis in [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]:
         axis.set_visible(True)
@@ -520,7 +520,7 @@ def test_ticks_are_those_of_matplotlib(bar, monkeypatch):
     count = 0
     for axis in [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]:
         name = axis.label
-        assert not name.get_text() or np.allclose(found[name.get_text()], _middle(name), atol=4)
+        assert not name.get_text() or np.allclose(middles[name.get_text()], _middle(name), atol=4)
         side = axis.get_label_position()
         for tick in axis.get_major_ticks():
             label, line = (
