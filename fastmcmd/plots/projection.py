@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import HostArray, InputsLike, Projection
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import as_rows, check_callable, check_same_length
 from fastmcmd.errors import require
+from fastmcmd.plots.hexagons import Hexagons
 from fastmcmd.plots.inputs import FEW, Inputs, some
 
 __all__ = ["PROJECTIONS", "Plane", "Projection", "line", "principal", "project"]
@@ -46,6 +48,11 @@ class Plane:
     rows: NDArray[np.intp]
     n: int
     names: tuple[str, str]
+
+    @cached_property
+    def hexagons(self) -> Hexagons:
+        """The hexagons that hold the rows."""
+        return Hexagons.of(self.places)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import InputsLike
 from fastmcmd._base.checks import as_array, check_count, check_same_length, quote
+from fastmcmd.plots.hexagons import Hexagons
 from fastmcmd.plots.inputs import Inputs, some
 from fastmcmd.plots.projection import Plane, Projection, line, project
 from fastmcmd.plots.style import COLOURS, axes, finish
@@ -24,7 +25,6 @@ __all__ = ["bins_of", "colour_limits", "cumulative", "histogram", "over_inputs",
 
 _BINS = 15
 _GREY, _DARK_GREY = "0.65", "0.45"  # of points without support, and of lines on them
-_CELLS = 30  # hexagons across: smaller ones hold too few points for a mean
 _BARS = 60  # of a histogram at most: no finer than a few pixels
 _ROUNDING = 1e-9  # of their mean: values so near to each other are the same
 _THIN = 0.02  # of a constant value: half the width of its bar
@@ -328,16 +328,15 @@ def over_plane(
         raise ValueError(f"rows must match: x has {plane.n}, values has {len(numbers)}")
     has_support = _support(supported, plane.n)
     ax = axes(ax)
-    cells = _hexagons(ax, plane, numbers)
-    means = np.asarray(cells.get_array())
+    means = _means(plane, numbers)
+    cells = _draw_hexagons(ax, plane.hexagons, means)
     low, high = _limits(means) if limits is None else check_limits(limits)
     cells.set_clim(low, high)
     below, above = bool((means < low).any()), bool((means > high).any())
     extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
     if not has_support.all():
-        share = _hexagons(ax, plane, has_support.astype(np.float64))
-        share.remove()  # its means decide on the colours of the same hexagons
-        cells.set_array(np.ma.masked_where(np.asarray(share.get_array()) < 0.5, means))
+        share = _means(plane, has_support.astype(np.float64))
+        cells.set_array(np.ma.masked_where(share < 0.5, means))
         cells.set_cmap(cells.get_cmap().with_extremes(bad=_GREY))
     ax.figure.colorbar(cells, ax=ax, label=f"mean {name}", extend=extend)
     ax.set(xlabel=plane.names[0], ylabel=plane.names[1])
@@ -369,19 +368,29 @@ def check_limits(limits: ArrayLike) -> tuple[float, float]:
 
 def colour_limits(plots: Sequence[tuple[Plane, ArrayLike]]) -> tuple[float, float]:
     """Return the ends of a colour bar for several plots: planes with values (n,)."""
-    from matplotlib.figure import Figure
-
-    ax = Figure().subplots()
-    cells = (_hexagons(ax, plane, _as_numbers(values)) for plane, values in plots)
-    return _limits(np.concatenate([np.asarray(hexagons.get_array()) for hexagons in cells]))
+    means = [_means(plane, _as_numbers(values)) for plane, values in plots]
+    return _limits(np.concatenate(means))
 
 
-def _hexagons(ax: Axes, plane: Plane, values: NDArray[np.float64]) -> PolyCollection:
-    """Draw means in hexagons; a hexagon with an infinite value gets a huge mean."""
-    # hexbin would leave out rows with infinite values and draw the mean of the others.
-    clipped = np.clip(values[plane.rows], -_HUGE, _HUGE)
-    x, y = plane.places.T
-    return ax.hexbin(x, y, C=clipped, gridsize=_CELLS, cmap="cividis", mincnt=1, linewidths=0.1)
+def _means(plane: Plane, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return means in hexagons; a hexagon with an infinite value gets a huge mean."""
+    return plane.hexagons.means(np.clip(values[plane.rows], -_HUGE, _HUGE))
+
+
+def _draw_hexagons(ax: Axes, hexagons: Hexagons, means: NDArray[np.float64]) -> PolyCollection:
+    """Draw hexagons in colours that show means."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.transforms import AffineDeltaTransform
+
+    to_pixels: Any = ax.transData  # affine, as the scales are linear
+    cells = PolyCollection(
+        [hexagons.polygon], offsets=hexagons.centres, array=means, cmap="cividis", linewidths=0.1,
+        edgecolors="face", offset_transform=AffineDeltaTransform(to_pixels),
+    )  # fmt: skip
+    ax.update_datalim(hexagons.ends)
+    ax.add_collection(cells, autolim=False)
+    ax.autoscale_view(tight=True)
+    return cells
 
 
 def _limits(means: NDArray[np.float64]) -> tuple[float, float]:

@@ -14,22 +14,19 @@ from fastmcmd.plots.panels import Panel, panels, panels_over_plane
 from fastmcmd.plots.style import ADVICE, COLOURS, matplotlib
 from fastmcmd.report.material import Material
 from fastmcmd.report.page import Section, figure, heading, paragraph, pictures
+from fastmcmd.report.ticks import INK, SOFT, fix_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
 __all__ = ["over_plane", "picture_section", "svg"]
 
 # Colours as matplotlib writes them, and the page's own.
 _COLOURS = {colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)}
-_INK, _SOFT = "#000001", "#666667"  # different from colours that data might have
-_COLOURS |= {_INK: "var(--ink)", _SOFT: "var(--soft)"}
+_COLOURS |= {INK: "var(--ink)", SOFT: "var(--soft)"}
 _COLOURS |= {"#999999": "var(--soft)", "#666666": "var(--soft)"}  # greys of the plots
 _SIZE = (5.2, 3.6)
 _DPI = 72  # of SVG
-_LINE, _LETTER, _PAD = 17.0, 6.4, 8.0  # pixels: a line of text, a digit, ticks and space around
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")  # not tab and newline
 _numbers = itertools.count(1)
 
@@ -49,14 +46,15 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
     settings = {
         "svg.fonttype": "none",
         "svg.hashsalt": "fastmcmd",
-        "text.color": _INK,
-        "axes.labelcolor": _INK,
-        "axes.edgecolor": _SOFT,
-        "axes.titlecolor": _INK,
-        "xtick.color": _SOFT,
-        "ytick.color": _SOFT,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": SOFT,
+        "axes.titlecolor": INK,
+        "xtick.color": SOFT,
+        "ytick.color": SOFT,
+        "font.family": ["DejaVu Sans"],  # of matplotlib, to measure; the page has its own fonts
         "font.size": 10,
-        "legend.labelcolor": _INK,
+        "legend.labelcolor": INK,
     }
     with library.rc_context(settings), warnings.catch_warnings():
         # Letters of names that matplotlib's font lacks: the page has its own fonts.
@@ -64,41 +62,12 @@ def svg(draw: Callable[[Axes], object], label: str, size: tuple[float, float] | 
         # Without pyplot, which takes as long to load as all that is used here.
         figure = matplotlib("figure").Figure(figsize=size or _SIZE, dpi=_DPI)
         draw(figure.subplots())
-        _fill(figure)
+        fix_axes(figure)
         stream = io.StringIO()
         figure.savefig(
             stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
     return _inline(stream.getvalue(), label)
-
-
-def _fill(figure: Figure) -> None:
-    """Let the axes and their labels fill the figure.
-
-    Lengths of labels determine the margins. A layout engine measures every text, which takes longer than
-    to draw the figure.
-    """
-    width, height = figure.bbox.size
-    main = figure.axes[0]
-    left = _label_width(main.yaxis)
-    right = max((_label_width(bar.yaxis) for bar in figure.axes[1:]), default=2 * _LETTER)
-    # The labels of an axis determine the factor above it, such as 1e-6.
-    factors = any(axes.yaxis.get_major_formatter().get_offset() for axes in figure.axes)
-    lines = 1 + (bool(main.get_title()) or factors)
-    figure.subplots_adjust(
-        left=left / width,
-        bottom=(_PAD + _LINE * (1 + bool(main.get_xlabel()))) / height,
-        right=1 - right / width,
-        top=1 - (lines * _LINE - _LETTER) / height,
-    )
-
-
-def _label_width(axis: Axis) -> float:
-    """Return the width of the labels of a vertical axis in pixels."""
-    # Not the labels themselves, whose ticks would be updated once more.
-    labels = axis.get_major_formatter().format_ticks(axis.get_majorticklocs().tolist())
-    longest = max(map(len, labels), default=0)
-    return _PAD + _LETTER * longest + _LINE * bool(axis.get_label_text())
 
 
 def _inline(text: str, label: str) -> str:

@@ -19,7 +19,7 @@ import fastmcmd as fm
 from fastmcmd import plots
 from fastmcmd.errors import MissingDependencyError
 from fastmcmd.plots.inputs import FEW, Inputs, some
-from fastmcmd.plots.projection import principal
+from fastmcmd.plots.projection import Plane, principal
 from fastmcmd.plots.values import bins_of, colour_limits
 
 
@@ -235,6 +235,45 @@ def test_hexagons_hold_means(rng):
     assert bar.get_ylabel() == "mean CRPS"
     assert ax.collections[0].get_clim() == pytest.approx((min(expected), max(expected)))
     assert ax.get_xlabel() == "x, column 1"
+
+
+@pytest.mark.parametrize("kind", ["normal", "lattice", "line", "point", "zero", "large"])
+def test_hexagons_are_those_of_hexbin(kind, rng):
+    """Each point is counted in the hexagon where matplotlib's hexbin counts it."""
+    from matplotlib.figure import Figure
+
+    places = rng.normal(size=(500, 2)) * (1, 40) + (0, 3)
+    if kind == "lattice":
+        places = np.round(places)
+    elif kind == "line":
+        places[:, 1] = 7.0
+    elif kind == "point":
+        places[:] = (0.0, -2.0)
+    elif kind == "zero":
+        places *= 1e-300
+    elif kind == "large":
+        places = places * 1e-6 + 1e6
+    values = rng.normal(size=500)
+    plane = Plane(places, np.arange(500), 500, ("a", "b"))
+    ax, usual = Figure().subplots(), Figure().subplots()
+    cells = plots.over_plane(plane, values, ax).collections[0]
+    expected = usual.hexbin(*places.T, C=values, gridsize=30)
+    np.testing.assert_allclose(ax.get_xlim(), usual.get_xlim())
+    np.testing.assert_allclose(ax.get_ylim(), usual.get_ylim())
+    np.testing.assert_allclose(
+        cells.get_paths()[0].vertices, expected.get_paths()[0].vertices, rtol=1e-6
+    )
+    scale = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
+    start = ax.get_xlim()[0], ax.get_ylim()[0]
+    hexagons = _rows_by_centre(cells, scale, start)
+    np.testing.assert_allclose(hexagons, _rows_by_centre(expected, scale, start), atol=1e-6)
+
+
+def _rows_by_centre(cells, scale, start):
+    """Centres and means of hexagons, in order of the centres."""
+    centres = np.round((cells.get_offsets() - start) / scale, 6)
+    rows = np.column_stack([centres, cells.get_array()])
+    return rows[np.lexsort(centres.T)]
 
 
 def test_values_of_a_plane_of_some_rows(rng):

@@ -458,11 +458,12 @@ def test_text_is_sorted_in_a_browser(rng, tmp_path):
 @pytest.mark.parametrize("bar", [False, True])
 def test_the_factor_above_an_axis_is_inside_the_picture(bar, monkeypatch):
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
     def look(figure, *args, **options):
         savefig(figure, *args, **options)
-        factors = [ax.yaxis.get_offset_text() for ax in figure.axes]
-        boxes.extend(one.get_window_extent() for one in factors if one.get_text())
+        factors = [one for one in figure.findobj(Text) if one.get_text() == "1e−6"]
+        boxes.extend(one.get_window_extent() for one in factors)
         heights.append(figure.bbox.height)
 
     def draw(ax):
@@ -476,3 +477,70 @@ def test_the_factor_above_an_axis_is_inside_the_picture(bar, monkeypatch):
     svg(draw, "small numbers")
     (box,) = boxes
     assert box.y1 <= heights[0] - 3
+
+
+@pytest.mark.parametrize("bar", [False, True])
+def test_ticks_are_those_of_matplotlib(bar, monkeypatch):
+    """Ticks, labels and names stand where matplotlib draws them, and within the picture."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+    def look(figure, *args, **options):
+        savefig(figure, *args, **options)
+        figures.append(figure)
+
+    def draw(ax):
+        if bar:
+            ax.figure.colorbar(ax.scatter([-3, 20], [-1, 2], c=[-1.5, 7]), label="a bar")
+        else:
+            ax.plot([-3, 20], [-0.1, 0.25])
+            ax.set_xticks([0, 10, 40], ["no", "some", "outside"])
+        ax.set(xlabel="across", ylabel="up", xlim=(-3, 20))
+
+    figures, savefig = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", look)
+    element = svg(draw, "ticks")
+    assert "outside" not in element
+    (figure,) = figures
+    texts = [one for one in figure.artists if isinstance(one, Text)]
+    lines = [one for one in figure.artists if isinstance(one, Line2D)]
+    for one in texts:
+        box = one.get_window_extent()
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.x1
+        assert box.y1 <= figure.bbox.y1
+    middles = {one.get_text(): _middle(one) for one in texts}
+    places = np.concatenate([one.get_transform().transform(one.get_xydata()) for one in lines])
+    for axis in [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]:
+        axis.set_visible(True)
+    FigureCanvasAgg(figure).draw()
+    count = 0
+    for axis in [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]:
+        name = axis.label
+        assert not name.get_text() or np.allclose(middles[name.get_text()], _middle(name), atol=4)
+        side = axis.get_label_position()
+        for tick in axis.get_major_ticks():
+            label, line = (
+                (tick.label2, tick.tick2line) if side == "right" else (tick.label1, tick.tick1line)
+            )
+            if not label.get_text() or not axis.axes.bbox.padded(1).contains(
+                *line.get_transform().transform(line.get_xydata())[0]
+            ):
+                continue
+            count += 1
+            place = line.get_transform().transform(line.get_xydata())[0]
+            assert np.abs(places - place).max(axis=1).min() < 1e-6
+            near = [
+                one for one in texts
+                if one.get_text() == label.get_text() and np.allclose(_middle(one), _middle(label), atol=1)
+            ]  # fmt: skip
+            assert near, label
+    assert count == len(places)
+
+
+def _middle(text):
+    box = text.get_window_extent()
+    return (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
