@@ -205,7 +205,7 @@ class Certification:
     passes : Passes
         Passes over the rows.
     expected : float
-        Error that the landmarks leave at least, or 0.
+        Error that the landmarks leave at least, if known.
 
     Attributes
     ----------
@@ -214,7 +214,11 @@ class Certification:
     """
 
     def __init__(
-        self, problem: PartProblem, kinds: dict[int, CertificateKind], passes: Passes, expected: float
+        self,
+        problem: PartProblem,
+        kinds: dict[int, CertificateKind],
+        passes: Passes,
+        expected: float = 0.0,
     ) -> None:
         self.problem, self.kinds, self.passes, self.expected = problem, kinds, passes, expected
         self.grid_residual = np.zeros(0)

@@ -71,9 +71,7 @@ def test_precision_follows_what_a_fixed_rank_leaves(d, rank, in_float32):
         "x_kernel": x_kernel, "y_kernel": y_kernel, "lam": 0.01, "tol": 1e-9, "solver": "lowrank",
         "rank": rank, "certificate": "sampled",
     }  # fmt: skip
-    result, doubles = (
-        fm.cce(x, y, draws, **options, dtype=dtype) for dtype in (None, np.float64)
-    )
+    result, doubles = (fm.cce(x, y, draws, **options, dtype=dtype) for dtype in (None, np.float64))
     assert (result.info.dtype == "float32") == in_float32
     off = np.abs(result.values - exact_values(x, y, draws, x_kernel, y_kernel, 0.01))
     assert (off <= result.error_bounds).all()
