@@ -76,6 +76,7 @@ _NORM_ROWS = 1000  # rows whose norms are computed at once
 _PROBED = 12  # predictions on which the error is tried
 _ROUNDS = 8  # largest number of rounds of choosing pivots
 _UNCOVERED_SHARE = 0.1  # share of the tolerance: error from rows that more outputs could cover
+_COARSER = 10.0  # factor of the goal of expectations if panels are too many for it
 _RELAXED, _MOST_RELAXED = (
     1e3,
     1e-3,
@@ -130,17 +131,27 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     if on_line(sides, task):
         # Few pivots are enough for a wide kernel; if tails are wide relative to it, panels are needed.
         result = _by_pivots(sides, task, in_closed_form, MOST_PIVOTS)
-        if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
+        if result is not None and _is_within_tolerance(result, task):
             return result
         by_panels = _by_panels(sides, task)
+        if by_panels is None:
+            # Panels of far outcomes may be too many for the goal, which is well below the tolerance.
+            by_panels = _by_panels(sides, task, _COARSER)
+            if by_panels is not None and not _is_within_tolerance(by_panels, task):
+                by_panels = None
         if by_panels is not None:
             return by_panels
     elif in_closed_form and _panels_pay(sides, task):
         # Few rows of huge scales would need thousands of pivots; panels are long there.
         result = _by_pivots(sides, task, in_closed_form, _MOST_CLOSED) or _by_panels(sides, task)
-        if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
+        if result is not None and _is_within_tolerance(result, task):
             return result
     return _by_pivots(sides, task, in_closed_form)
+
+
+def _is_within_tolerance(mean_features: MeanFeatures, task: Task) -> bool:
+    """Tell whether what features omit leaves an answer within the tolerance."""
+    return mean_features.truncation.linear_at(task.scale) <= task.options.tol
 
 
 def in_few_columns(
@@ -222,13 +233,18 @@ def _panels_pay(sides: tuple[Sample, Sample], task: Task) -> bool:
     return is_long and _have_panels(sides, task)
 
 
-def _by_panels(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures | None:
-    """Return mean features on panels of the line, or None if these are too many."""
+def _by_panels(
+    sides: tuple[Sample, Sample], task: Task, coarser: float = 1.0
+) -> MeanFeatures | None:
+    """Return mean features on panels of the line, or None if these are too many.
+
+    ``coarser`` multiplies the goal of expectations.
+    """
     nature, model = sides
     assert isinstance(nature.outputs, DrawnOutputs)
     assert isinstance(model.outputs, PredictedOutputs)
     values, where = np.unique(nature.outputs.flat[:, 0].astype(np.float64), return_inverse=True)
-    goal = task.expectation_error(model.lam)
+    goal = coarser * task.expectation_error(model.lam)
     on_panels = line_means(task.y_kernel, values, [model.outputs.prediction], goal)
     if on_panels is None:
         return None

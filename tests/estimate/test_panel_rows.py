@@ -87,3 +87,24 @@ def test_threads_do_not_change_bits():
     finally:
         fm.set_num_threads(before)
     np.testing.assert_array_equal(*values)
+
+
+def test_panels_that_are_too_many_for_the_goal(monkeypatch):
+    """Panels of a coarser goal meet the tolerance where far outcomes leave too few for a fine one."""
+    from fastmcmd.embedding import line
+
+    rng = np.random.default_rng(0)
+    n = 600
+    x = rng.normal(size=(n, 2))
+    mean = np.sin(x[:, 0])
+    y = mean + 0.3 * rng.standard_cauchy(n)
+    prediction = fm.StudentT(1.0, mean, np.full(n, 0.3))
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(1.0), "lam": 0.1}
+    fine = fm.cce(x, y, prediction, **options)
+    monkeypatch.setattr(line, "_MOST", fine.info.rank - 1)
+    coarse = fm.cce(x, y, prediction, **options)
+    assert coarse.info.form == "feature"
+    assert coarse.info.rank < fine.info.rank
+    assert coarse.error_bound <= 1e-6
+    gap = np.abs(coarse.values - fine.values)
+    assert (gap <= coarse.error_bounds + fine.error_bounds).all()
