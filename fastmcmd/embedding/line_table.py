@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.line import LineFeatures
@@ -18,6 +19,7 @@ from fastmcmd.embedding.line import LineFeatures
 __all__ = ["LineTable"]
 
 _POINTS = 16  # of a cell
+_VALUES = 1 << 20  # features computed at once
 _WORTH = 4  # outputs for each point from which a table saves time
 
 
@@ -49,14 +51,16 @@ class LineTable:
         cells = np.unique(np.floor(y / length))
         if _WORTH * _POINTS * len(cells) > len(y):
             return LineTable(features, length, cells[:0], np.empty((0, _POINTS, 0)))
-        at = (cells[:, None] + 0.5 + chebyshev_points(_POINTS) / 2) * length
-        outputs = at.reshape(-1, 1)
-        p = features.transform(outputs)
-        values = np.column_stack([p, features.residuals(outputs, p)])
-        values = values.reshape(len(cells), _POINTS, -1)
-        return LineTable(
-            features, length, cells, np.einsum("ij,cjr->cir", to_series(_POINTS), values)
-        )
+        to_coefficients = to_series(_POINTS)
+        series = np.empty((len(cells), _POINTS, features.rank + 1))
+        for some in row_blocks(len(cells), max(1, _VALUES // (_POINTS * features.rank))):
+            at = (cells[some, None] + 0.5 + chebyshev_points(_POINTS) / 2) * length
+            outputs = at.reshape(-1, 1)
+            p = features.transform(outputs)
+            values = np.column_stack([p, features.residuals(outputs, p)])
+            values = values.reshape(len(at), _POINTS, -1)
+            series[some] = np.einsum("ij,cjr->cir", to_coefficients, values)
+        return LineTable(features, length, cells, series)
 
     def at(self, y: Array) -> tuple[Array, Array]:
         """Return the features (m, r) and residuals (m,) of ascending outputs (m,)."""

@@ -32,7 +32,7 @@ def budget_of(nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Ta
         n=max(len(nature.design), *(len(model.design) for model, _ in pairs)),
         columns=columns,
         outputs=max(mean_features.outputs for _, mean_features in pairs),
-        rank=max(mean_features.features.rank for _, mean_features in pairs),
+        rank=max(mean_features.rank_in_memory for _, mean_features in pairs),
         points=len(task.grid),
         threads=get_num_threads(),
         on_device=task.backend.on_device,

@@ -102,6 +102,8 @@ class MeanFeatures:
         `inference.row_norms` of the rows, if the features give them without further work.
     basis : ndarray (r, c), optional
         Directions of the features, in which ``means`` (n, c) are given; by default all of them.
+    in_blocks : bool
+        Whether ``means`` were computed block by block: features of all outputs were never in memory.
     """
 
     features: KernelFeatures | LineFeatures
@@ -110,11 +112,17 @@ class MeanFeatures:
     outputs: int
     norms: dict[str, Array] | None = None
     basis: Array | None = None
+    in_blocks: bool = False
 
     @property
     def columns(self) -> int:
         """Number of columns of the means."""
         return int(self.means[0].shape[1])
+
+    @property
+    def rank_in_memory(self) -> int:
+        """Number of features that were in memory for all outputs."""
+        return self.columns if self.in_blocks else self.features.rank
 
 
 def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | None:
@@ -296,7 +304,9 @@ def _by_panel_rows(
         for norm in (some.residuals, some.errors)
     )
     truncation = Truncation(math.hypot(miss, some.omitted), error, rigorous=False)
-    return MeanFeatures(features, (some.rows,), truncation, len(y), norms, some.basis)
+    return MeanFeatures(
+        features, (some.rows,), truncation, len(y), norms, some.basis, in_blocks=True
+    )
 
 
 def _row_squares(p: Array, where: NDArray[np.intp], expected: Array) -> tuple[Array, Array]:
