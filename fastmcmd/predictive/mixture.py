@@ -504,8 +504,9 @@ class Mixture(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        Uses a closed form for Gaussian components, the scores of components that do not overlap, exact sums for draws and discrete components, integrals
-        of the densities of continuous families, and quadrature of the cdf otherwise.
+        Uses a closed form for Gaussian components, the scores of components that do not overlap, exact
+        sums for draws and discrete components, integrals of the densities of continuous families, and
+        quadrature of the cdf otherwise.
 
         Parameters
         ----------

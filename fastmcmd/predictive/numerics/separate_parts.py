@@ -1,8 +1,8 @@
 """Scores and quantiles of mixtures whose components do not overlap, from those of the components.
 
 Examples are two-piece distributions, whose halves meet at the mode, and censored ones: a point mass and a
-part of the line. Two components are separate if their intervals share at most an end, or if one of them is a
-point mass.
+part of the line. Two components are separate if their intervals share at most an end, or if one of them is
+a point mass.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def separate_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
 
         sum_k w_k^2 D_k(y) + 2 sum_{j<k} w_j w_k (int_-inf^y F_j F_k + int_y^inf G_j G_k)
 
-    If all outputs of j are at most s, the lower end of k, the integrals are ``int_s^y F_k`` for y above s; if
-    they are at least s, the upper end of k, ``int_y^s G_k`` for y below s. If j is a point mass at s, both
-    are true. These integrals are ``(D_k(y) - D_k(s) + |y - s|) / 2``. A row is unsafe if this difference
-    cancels, or if components are not separate.
+    If all outputs of j are at most s, the lower end of k, the first is ``int_s^y F_k`` for y above s, else
+    0. If they are at least s, the upper end of k, the second is ``int_y^s G_k`` for y below s. If j is a
+    point mass at s, both hold. All are ``(D_k(y) - D_k(s) + |y - s|) / 2``. A row is unsafe if this
+    difference cancels, or if components are not separate.
     """
     total, lost = np.zeros(len(y)), np.zeros(len(y))
     weights = mixture.weights.T
@@ -118,19 +118,25 @@ def _stops(
     The weights are those of the components that meet k there.
     """
     low, high = intervals.low[k], intervals.high[k]
-    below, above = np.zeros(len(y)), np.zeros(len(y))
+    below, above = _weights_beside(weights, intervals, k)
+    yield low, below, y > low
+    yield high, above, y < high
+    for j in map(int, np.flatnonzero(intervals.is_point.any(axis=1))):
+        at = intervals.low[j]
+        is_inside = intervals.is_point[j] & (low < at) & (at < high)
+        if is_inside.any():
+            yield at, weights[j], is_inside & (y != at)
+
+
+def _weights_beside(weights: Array, intervals: Intervals, k: int) -> tuple[Array, Array]:
+    """Return the weights (n,) of all components below component k, and of those above."""
+    below, above = np.zeros(weights.shape[1]), np.zeros(weights.shape[1])
     for j, weight in enumerate(weights):
         if j != k:
             is_below, is_above = _sides(intervals, j, k)
             below += np.where(is_below, weight, 0.0)
             above += np.where(is_above, weight, 0.0)
-    yield low, below, y > low
-    yield high, above, y < high
-    for j in np.flatnonzero(intervals.is_point.any(axis=1)):
-        at = intervals.low[j]
-        is_inside = intervals.is_point[j] & (low < at) & (at < high)
-        if is_inside.any():
-            yield at, weights[j], is_inside & (y != at)
+    return below, above
 
 
 def _sides(intervals: Intervals, j: int, k: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -143,8 +149,8 @@ def _sides(intervals: Intervals, j: int, k: int) -> tuple[NDArray[np.bool_], NDA
 def separate_quantiles(mixture: Mixture, intervals: Intervals, levels: Array) -> Array:
     """Return the smallest y (n, j) with ``P(Y <= y) >= level``, for levels (n, j) or (1, j).
 
-    They are NaN where components are not separate, or have several atoms. Others are quantiles of a component
-    at a level of its own, or point masses.
+    They are NaN where components are not separate, or have several atoms. Others are point masses, or
+    quantiles of a component at a level of its own.
     """
     n, weights = len(mixture), mixture.weights.T
     used = weights > 0
@@ -154,7 +160,7 @@ def separate_quantiles(mixture: Mixture, intervals: Intervals, levels: Array) ->
     lower = np.array(np.broadcast_to(levels, (n, levels.shape[1])))
     upper = 1 - lower
     points = []
-    for j in np.flatnonzero((is_point & used).any(axis=1)):
+    for j in map(int, np.flatnonzero((is_point & used).any(axis=1))):
         mass = np.where(is_point[j], weights[j], 0.0)[:, None]
         at = np.where(is_point[j], intervals.low[j], 0.0)
         reached, passed = _places(mixture, intervals, at, levels, complement)
@@ -170,13 +176,7 @@ def separate_quantiles(mixture: Mixture, intervals: Intervals, levels: Array) ->
         if not has_panels(component):
             is_continuous &= ~rows
             continue
-        below, above = np.zeros(n), np.zeros(n)
-        for j in range(len(weights)):
-            if j != k:
-                is_below, is_above = _sides(intervals, j, k)
-                some = ~is_point[j]
-                below += np.where(some & is_below, weights[j], 0.0)
-                above += np.where(some & is_above, weights[j], 0.0)
+        below, above = _weights_beside(np.where(is_point, 0.0, weights), intervals, k)
         weight = np.where(rows, weights[k], 1.0)[:, None]
         ends = [np.where(rows, end, 0.0)[:, None] for end in (intervals.low[k], intervals.high[k])]
         inner = (lower - below[:, None]) / weight
@@ -217,7 +217,7 @@ def _places(
 def _of_component(
     component: Predictive, inner: Array, outer: Array, within: NDArray[np.bool_]
 ) -> Array:
-    """Return quantiles (n, j) at levels ``inner``, or with masses ``outer`` above them, where ``within``."""
+    """Return quantiles (n, j) with masses ``inner`` below and ``outer`` above them, where ``within``."""
     from_above = within & (outer < _SMALL)
     quantiles = np.zeros(inner.shape)
     finders = (
