@@ -277,6 +277,10 @@ class Predictive(Abstract):
         """Return numbers (n, k) at which densities have kinks or jumps, besides the ends of the support."""
         return np.empty((len(self), 0))
 
+    def ends(self) -> tuple[Array, Array] | None:
+        """Return numbers (n,) between which all outputs lie, both included; None if they are unknown."""
+        return None
+
     def support(self) -> Nodes | None:
         """Return the outputs (L,) that all rows share and their probabilities (n, L).
 

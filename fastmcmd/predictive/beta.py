@@ -76,6 +76,7 @@ class Beta(PearsonFamily):
     a: Array
     b: Array
     _names = ("a", "b")
+    _ends = (0.0, 1.0)
     _scales = "a", "b"
 
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:

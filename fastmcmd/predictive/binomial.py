@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import over_rows
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
-from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.count_base import WholeNumbers
 from fastmcmd.predictive.family import parameters
+from fastmcmd.predictive.numerics.inverse import least_count
+from fastmcmd.predictive.numerics.spread import MOST_VALUES
 
 __all__ = ["Binomial"]
 
 _LEAST_MASS = 1e-290  # probability below which its logarithm is computed as such
+_LOG_NEGLIGIBLE = 40.0  # minus the logarithm of a mass below rounding
+_CLOSE = 1e-12  # distance of a sum from a level below which rounding may decide
+_MOST_TERMS = 1 << 14  # probabilities summed at most for the quantiles of a row
+_BLOCK = 1 << 17  # numbers held in memory at once
 _MOST_TRIALS = 2**53  # whole numbers beyond are not all doubles
 
 
@@ -39,7 +43,7 @@ class Binomial(WholeNumbers, ScipyPredictive):
 
     Notes
     -----
-    SciPy computes cdfs and quantiles. The CRPS is the sum over the counts of ``(F(k) - 1{y <= k})^2``.
+    SciPy computes cdfs. The CRPS is the sum over the counts of ``(F(k) - 1{y <= k})^2``.
 
     Examples
     --------
@@ -105,30 +109,86 @@ class Binomial(WholeNumbers, ScipyPredictive):
             mass = self._all(self.frozen.pmf(y))
             return np.where(mass < _LEAST_MASS, self._all(self.frozen.logpmf(y)), np.log(mass))
 
+    @property
+    def has_quick_quantiles(self) -> bool:
+        """True: sums over the counts, or a few cdfs, give a quantile."""
+        return True
+
     def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", RuntimeWarning
-            )  # of SciPy, at levels that it underflows at
-            quantiles = super().quantiles_at(levels)
-        counts = np.maximum(quantiles, 0.0)  # SciPy's quantile at level 0 is -1
-        row_levels = np.broadcast_to(levels, counts.shape)
-        for column in range(counts.shape[1]):
-            level, count = row_levels[:, column], counts[:, column]
-            low = self._tail(count, upper=False) < level
-            high = (count > 0) & (self._tail(count - 1, upper=False) >= level)
-            rows = np.flatnonzero((low | high) & (level > 0) & (level < 1))
-            if rows.size:  # SciPy's quantiles of tiny levels may be wrong
-                part = self.take(rows)
-                counts[rows, column] = Predictive.quantiles_at(part, level[rows, None])[:, 0]
-        return counts
+        """Return quantiles (n, j) at levels (1, j) for all rows, or (n, j).
+
+        They come from sums of probabilities. If these are many, a level is far out or rounding decides, the
+        cdf is evaluated at nearby counts instead.
+        """
+        levels = np.ascontiguousarray(levels)
+        out = np.empty((len(self), levels.shape[1]))
+        length = self._reach()
+        order = np.argsort(length)
+
+        # Blocks of rows whose sums are similarly long.
+        cost = np.cumsum(np.minimum(2 * length[order], _MOST_TERMS) + levels.shape[1])
+        starts = np.unique(np.searchsorted(cost, np.arange(0.0, cost.max(initial=0.0), _BLOCK)))
+        ends = np.append(starts[1:], len(order))
+
+        def work(blocks: slice) -> None:
+            for start, end in zip(starts[blocks], ends[blocks], strict=True):
+                rows = order[start:end]
+                row_levels = levels if len(levels) == 1 else levels[rows]
+                out[rows] = self.take(rows)._quantiles(row_levels, length[rows])
+
+        over_rows(work, len(starts), 1)
+        return out
+
+    def _reach(self) -> Array:
+        """Return distances (n,) from the mean beyond which either tail is negligible.
+
+        This is Bernstein's inequality: ``P(Y >= mean + t) <= exp(-t^2 / (2 variance + 2 t / 3))``.
+        """
+        third = _LOG_NEGLIGIBLE / 3
+        return np.asarray(third + np.sqrt(third * third + 2 * _LOG_NEGLIGIBLE * self.variance))
+
+    def _quantiles(self, levels: Array, reach: Array) -> Array:
+        """Return quantiles of a block of rows, by sums where these are short."""
+        n, count = len(self), levels.shape[1]
+        out = np.full((n, count), np.nan)
+        rows = np.flatnonzero(2 * reach < _MOST_TERMS)
+        if len(rows):
+            part = self if len(rows) == n else self.take(rows)
+            first, length = part.counts
+            values = first[:, None] + np.arange(length, dtype=np.float64)
+            scratch = np.empty((2, values.shape[1]))
+            of_rows = levels if len(levels) == 1 else levels[rows]
+            found = np.empty((len(rows), count))
+            _core.step_quantiles(values, part._masses(values), of_rows, _CLOSE, scratch, found)
+            out[rows] = found
+        row, column = np.nonzero(np.isnan(out))
+        if len(row):
+            out[row, column] = self.take(row)._settled(
+                levels[0 if len(levels) == 1 else row, column]
+            )
+        return out
+
+    def _settled(self, levels: Array) -> Array:
+        """Return quantiles (n,) at a level of each row: the first counts at which the cdf reaches it."""
+
+        def is_reached(counts: Array, some: NDArray[np.intp]) -> NDArray[np.bool_]:
+            return self.take(some)._tail(counts, upper=False) >= levels[some]
+
+        with np.errstate(all="ignore"):
+            start = self.mean + self.std * scipy.special.ndtri(levels)
+            counts = least_count(is_reached, np.where(levels < 1, start, self.trials))
+        counts = np.minimum(counts, self.trials)
+        return np.where(levels <= 0, 0.0, np.where(levels >= 1, self.trials, counts))
 
     def _find_range(self) -> tuple[Array, int]:
-        """Return first values and their number: one more on both sides, for scores of tiny p or 1 - p."""
-        first, count = ScipyPredictive._find_range(self)
-        below = np.minimum(first, 1.0)
-        return first - below, count + 2
+        """Return the first values (n,) and the number of values that hold almost all mass."""
+        reach = self._reach()
+        first = np.maximum(np.floor(self.mean - reach), 0.0)
+        last = np.minimum(np.ceil(self.mean + reach), self.trials)
+        count = float((last - first).max(initial=0.0)) + 1
+        if count > MOST_VALUES:
+            return ScipyPredictive._find_range(self)
+        return first, int(count)
 
     def _masses(self, values: Array) -> Array:
         """Return probabilities of consecutive values, from ``p(k + 1) / p(k)``."""

@@ -243,6 +243,13 @@ class Draws(Predictive):
         part._set(self._array[rows], sorted_draws)
         return part
 
+    def ends(self) -> tuple[Array, Array] | None:
+        """Return the smallest and the largest draw of each row; None for vectors."""
+        if self.columns > 1:
+            return None
+        least, most = self._array.min(axis=1), self._array.max(axis=1)
+        return least.astype(np.float64), most.astype(np.float64)
+
     @property
     def exact_nodes(self) -> bool:
         """True."""

@@ -78,6 +78,7 @@ class Family(ScipyPredictive):
     _names: tuple[str, ...]
     # Positive parameters, with whose logarithms distributions vary smoothly.
     _scales: tuple[str, ...] = ()
+    _ends = (-np.inf, np.inf)  # of the support of all rows
     _upper_quantile: Any = None  # a formula like the others; without it, SciPy's ``isf`` is used
 
     def __init__(self, values: dict[str, Array]) -> None:
@@ -156,6 +157,11 @@ class Family(ScipyPredictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""
         return self._by_rows(self._crps, y)
+
+    def ends(self) -> tuple[Array, Array] | None:
+        """Return the ends (n,) of the support."""
+        low, high = self._ends
+        return np.full(len(self), low), np.full(len(self), high)
 
     @property
     def has_quick_quantiles(self) -> bool:

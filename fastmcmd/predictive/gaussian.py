@@ -135,6 +135,12 @@ class Gaussian(Predictive):
     def _broadcast(self, y: ArrayLike) -> tuple[Array, Array, Array]:
         return np.broadcast_to(self.outcomes(y), self.shape), self.mean, self.std
 
+    def ends(self) -> tuple[Array, Array] | None:
+        """Return infinities (n,); None for vectors."""
+        return (
+            (np.full(len(self), -np.inf), np.full(len(self), np.inf)) if self.columns == 1 else None
+        )
+
     @property
     def has_quick_quantiles(self) -> bool:
         """True: quantiles have a formula."""

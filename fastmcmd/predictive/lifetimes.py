@@ -71,6 +71,7 @@ class Exponential(Family):
 
     rate: Array
     _names = ("rate",)
+    _ends = (0.0, np.inf)
     _scales = ("rate",)
 
     def __init__(self, rate: ArrayLike | None = None, *, scale: ArrayLike | None = None) -> None:
@@ -162,6 +163,7 @@ class Weibull(_Lifetime):
     concentration: Array
     scale: Array
     _names = ("concentration", "scale")
+    _ends = (0.0, np.inf)
     _scales = "concentration", "scale"
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
@@ -329,6 +331,10 @@ class GeneralizedPareto(_Lifetime):
         super().__init__(
             {"concentration": values["shape"], "scale": values["scale"], "loc": values["loc"]}
         )
+
+    def ends(self) -> tuple[Array, Array] | None:
+        """Return the ends (n,) of the support."""
+        return self.loc, self.quantile(1.0)
 
     @property
     def mean(self) -> Array:

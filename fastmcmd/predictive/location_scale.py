@@ -529,6 +529,10 @@ class Uniform(Family):
             )
         super().__init__(values)
 
+    def ends(self) -> tuple[Array, Array] | None:
+        """Return the ends (n,)."""
+        return self.low, self.high
+
     @property
     def coordinates(self) -> Array:
         """Coordinates (n, 2): the lower ends, and the logarithms of the lengths."""

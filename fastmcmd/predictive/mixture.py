@@ -31,6 +31,7 @@ from fastmcmd.predictive.numerics.mixture_quantiles import (
     quantiles,
     quick_quantiles,
 )
+from fastmcmd.predictive.numerics.separate_parts import Intervals, intervals_of, separate_scores
 from fastmcmd.predictive.numerics.spread import root, root_of_squares
 from fastmcmd.predictive.numerics.step_quantiles import step_scores
 from fastmcmd.predictive.numerics.unit_halves import panel_scores
@@ -38,8 +39,10 @@ from fastmcmd.predictive.numerics.unit_halves import panel_scores
 __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
+_PER_PART = 16  # the same if components are separate
 _QUANTILES = 1 << 15  # quantiles per search: its two dozen arrays stay in a cache
 _PANELS = 100  # numbers per row and component that count for the size of a block
+_SEPARATE = 1 << 17  # quantiles of separate components per block
 _SUM_ERROR = 1e-6  # error allowed in a sum of weights; a float32 softmax is off by 1e-7
 
 
@@ -244,6 +247,7 @@ class Mixture(Predictive):
         level_array = np.atleast_1d(levels)
         out = np.empty((*self.shape, len(level_array)))
         order = self._order()
+        self.intervals  # noqa: B018  # computed once, before rows are taken
 
         def work(block: slice) -> None:
             rows = order[block]
@@ -261,6 +265,8 @@ class Mixture(Predictive):
         count = max(1, count)
         if self.all_gaussian:
             return max(1, _BLOCK // (self.columns * count))
+        if self.intervals is not None:
+            return max(1, _SEPARATE // count)
         if count >= FEW and self.columns == 1 and (self.has_panels or self.has_steps):
             per_row = self.node_count if self.has_steps else _PANELS * len(self.components)
             return max(1, _BLOCK // max(per_row, count))
@@ -274,6 +280,7 @@ class Mixture(Predictive):
         is_quick = self.all_gaussian or (
             levels.shape[1] >= FEW and (self.has_panels or self.has_steps)
         )
+        is_quick = is_quick or self.intervals is not None
         if self.columns > 1 or not is_quick:
             return by_halving(self, levels, is_reached)
         out = np.empty(levels.shape)
@@ -283,7 +290,8 @@ class Mixture(Predictive):
             rows = order[block]
             part, row_levels = self.take(rows), levels[rows]
             quantiles = quick_quantiles(part, row_levels)
-            assert quantiles is not None
+            if quantiles is None:
+                quantiles = np.full(row_levels.shape, np.nan)
             out[rows] = _with_searched(part, row_levels, quantiles)
 
         over_rows(work, len(self), self._rows_at_once(levels.shape[1]))
@@ -293,6 +301,13 @@ class Mixture(Predictive):
     def has_panels(self) -> bool:
         """Whether all components are continuous, with densities and quick quantiles."""
         return all(has_panels(part) for part in self.components)
+
+    @cached_property
+    def intervals(self) -> Intervals | None:
+        """Intervals of the components, if these are separate in some rows."""
+        if self.columns > 1 or self.all_gaussian or self.has_steps:
+            return None
+        return intervals_of(self)
 
     @property
     def has_steps(self) -> bool:
@@ -368,6 +383,8 @@ class Mixture(Predictive):
         """Return the distributions of some rows."""
         part = Mixture.__new__(Mixture)
         part._set(tuple(c.take(rows) for c in self.components), self.weights[rows])
+        if "intervals" in self.__dict__:
+            part.intervals = None if self.intervals is None else self.intervals.take(rows)
         return part
 
     @property
@@ -487,8 +504,9 @@ class Mixture(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        Uses a closed form for Gaussian components, exact sums for draws and discrete components, integrals
-        of the densities of continuous families, and quadrature of the cdf otherwise.
+        Uses a closed form for Gaussian components, the scores of components that do not overlap, exact
+        sums for draws and discrete components, integrals of the densities of continuous families, and
+        quadrature of the cdf otherwise.
 
         Parameters
         ----------
@@ -511,6 +529,8 @@ class Mixture(Predictive):
             return self._by_rows(_gaussian_crps, y, len(self.components) ** 2)
         if self.columns == 1 and self.has_steps:
             return self._by_rows(step_scores, y, self.node_count)
+        if self.intervals is not None:
+            return self._by_rows(_separate_crps, y, _PER_PART * len(self.components))
         if self.columns == 1 and self.has_panels:
             return self._by_rows(_panel_crps, y, _PANELS * len(self.components))
         return super().crps(y)
@@ -518,7 +538,9 @@ class Mixture(Predictive):
     @property
     def shares_panels(self) -> bool:
         """Whether scores and quantiles come from integrals of densities."""
-        return self.columns == 1 and not self.all_gaussian and self.has_panels
+        if self.columns > 1 or self.all_gaussian or not self.has_panels:
+            return False
+        return self.intervals is None or not self.intervals.is_separate.all()
 
     def scored_quantiles(self, y: Array, levels: Array) -> tuple[Array, Array]:
         """Return scores (n,) and quantiles (n, j), from the same panels if levels rise and are many."""
@@ -600,6 +622,24 @@ def _with_searched(mixture: Mixture, levels: Array, quantiles: Array) -> Array:
         single = by_halving(mixture.take(row), levels[row, column][:, None], is_reached)
         quantiles[row, column] = single[:, 0]
     return quantiles
+
+
+def _separate_crps(mixture: Mixture, y: Array) -> Array:
+    """Return scores from those of the components; as in other mixtures where they overlap."""
+    intervals = mixture.intervals
+    if intervals is None:
+        return _overlapping_crps(mixture, y)
+    scores = separate_scores(mixture, intervals, y)
+    rows = np.flatnonzero(np.isnan(scores))
+    if len(rows):
+        scores[rows] = _overlapping_crps(mixture.take(rows), y[rows])
+    return scores
+
+
+def _overlapping_crps(mixture: Mixture, y: Array) -> Array:
+    if mixture.has_panels:
+        return _panel_crps(mixture, y)
+    return Predictive.crps(mixture, y)
 
 
 def _panel_crps(mixture: Mixture, y: Array) -> Array:

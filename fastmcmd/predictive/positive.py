@@ -75,6 +75,7 @@ class LogNormal(Family):
     mu: Array
     sigma: Array
     _names = ("mu", "sigma")
+    _ends = (0.0, np.inf)
     _scales = ("sigma",)
 
     def __init__(self, mu: ArrayLike, sigma: ArrayLike) -> None:
@@ -247,6 +248,7 @@ class Gamma(PearsonFamily):
     concentration: Array
     rate: Array
     _names = ("concentration", "rate")
+    _ends = (0.0, np.inf)
     _scales = "concentration", "rate"
 
     def __init__(

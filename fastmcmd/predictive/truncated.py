@@ -284,6 +284,15 @@ class Truncated(ByQuadrature):
         outside = (y < self.low) | (y > self.high)
         return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
 
+    def ends(self) -> tuple[Array, Array] | None:
+        """Return the ends (n,) of the interval, or those of the base inside it."""
+        ends = self.base.ends()
+        return (
+            None
+            if ends is None
+            else (np.maximum(self.low, ends[0]), np.minimum(self.high, ends[1]))
+        )
+
     def kinks(self) -> Array:
         """Return those of the base (n, k), moved to the ends if they lie outside."""
         return np.clip(self.base.kinks(), self.low[:, None], self.high[:, None])

@@ -1,4 +1,4 @@
-"""Ranges and probabilities of counts, and scores of step functions, against SciPy and mpmath."""
+"""Ranges and probabilities of counts, and scores of step functions, against SciPy and mp."""
 
 from __future__ import annotations
 
@@ -160,3 +160,41 @@ def test_mixtures_with_binomial_counts_may_have_no_rows():
     mixture = Mixture([Poisson(none), Binomial(none, 0.2)])
     assert mixture.crps(none).shape == (0,)
     assert mixture.quantile(np.linspace(0.1, 0.9, 30)).shape == (0, 30)
+
+
+@pytest.mark.parametrize("trials", [0, 1, 7, 50, 1000, 10**4, 10**6, 10**9])
+def test_binomial_quantiles_are_the_smallest_counts_that_reach_their_level(rng, trials):
+    chance = np.array([0.0, 1e-300, 1e-9, 1e-4, 0.5, 0.9, 1 - 1e-9, 1.0, *rng.uniform(size=8)])
+    prediction = Binomial(trials, chance)
+    inner = np.linspace(0.001, 0.999, 57)
+    levels = np.array([1e-300, 1e-40, 1e-14, 1e-9, *inner, 1 - 1e-9, 1 - 1e-14])
+    quantiles = prediction.quantile(levels)
+    for level, counts in zip(levels, quantiles.T, strict=True):
+        assert (prediction.cdf(counts) >= level).all()
+        assert ((counts == 0) | (prediction.cdf(counts - 1) < level)).all()
+    np.testing.assert_array_equal(prediction.quantile([0.0, 1.0]), [[0, trials]] * len(chance))
+    shuffled = rng.permuted(np.tile(levels, (len(chance), 1)), axis=1)
+    expected = np.take_along_axis(quantiles, np.searchsorted(levels, shuffled), axis=1)
+    np.testing.assert_array_equal(prediction.quantiles_at(shuffled), expected)
+
+
+@pytest.mark.parametrize("trials", [1, 12, 300])
+def test_binomial_scores_of_small_and_large_probabilities(trials):
+    """Exact sums of squared cdfs, with 40 digits."""
+    chance = np.array([1e-200, 1e-7, 0.02, 0.5, 0.97, 1 - 1e-7])
+    for y in (0.0, 1.0, float(trials)):
+        expected = []
+        for p in chance:
+            with mp.workdps(40):
+                p = mp.mpf(p)
+                masses = [
+                    mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k)
+                    for k in range(trials + 1)
+                ]
+                above = [mp.fsum(masses[k + 1 :]) for k in range(trials)]
+                cdf = [mp.fsum(masses[: k + 1]) for k in range(trials)]
+                expected.append(
+                    float(mp.fsum(above[k] ** 2 if k >= y else cdf[k] ** 2 for k in range(trials)))
+                )
+        scores = Binomial(trials, chance).crps(np.full(len(chance), y))
+        np.testing.assert_allclose(scores, expected, rtol=1e-11, atol=1e-300)

@@ -11,6 +11,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd.kernels.base import EPS
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.marching import FEW
+from fastmcmd.predictive.numerics.separate_parts import Intervals, separate_quantiles
 from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
 from fastmcmd.predictive.numerics.unit_halves import panel_quantiles
 
@@ -210,6 +211,9 @@ def quick_quantiles(mixture: Mixture, levels: Array) -> Array | None:
     """Return quantiles at levels (n, j) or (1, j), NaN where they are unsafe; None if all need a search."""
     if mixture.all_gaussian:
         return gaussian_quantiles(mixture, levels)
+    intervals = mixture.intervals
+    if intervals is not None:
+        return _of_separate(mixture, intervals, levels)
     if levels.shape[1] < FEW or mixture.columns > 1:
         return None
     if mixture.has_steps:
@@ -229,6 +233,17 @@ def quick_quantiles(mixture: Mixture, levels: Array) -> Array | None:
     sorted_quantiles = np.full(out.shape, np.nan)
     sorted_quantiles[:, inner] = result
     np.put_along_axis(out, np.broadcast_to(order, out.shape), sorted_quantiles, axis=1)
+    return out
+
+
+def _of_separate(mixture: Mixture, intervals: Intervals, levels: Array) -> Array:
+    """Return quantiles at levels (n, j) or (1, j), as in other mixtures in rows that are not separate."""
+    out = separate_quantiles(mixture, intervals, levels)
+    rows = np.flatnonzero(~intervals.is_separate)
+    if len(rows):
+        rest = quick_quantiles(mixture.take(rows), levels if len(levels) == 1 else levels[rows])
+        if rest is not None:
+            out[rows] = rest
     return out
 
 
