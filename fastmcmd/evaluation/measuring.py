@@ -412,15 +412,17 @@ def _by_label(
     complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
     if outcomes.ignored is not None:
         complete |= outcomes.ignored
+    names, place = np.unique(valid_labels, return_inverse=True)
+    order = np.argsort(place, kind="stable")  # one pass for all groups
+    ends = np.cumsum(np.bincount(place, minlength=len(names)))
+    propagating = set(np.unique(labels[~complete]).tolist()) if outcomes.propagate else set()
     groups = {}
-    for label in np.unique(valid_labels):
-        rows = np.flatnonzero(valid_labels == label)
-        if all_rows.weights is not None and not all_rows.weights[rows].any():
-            raise no_weight_in(label.item() if isinstance(label, np.generic) else label)
-        context = all_rows.subset(rows)
+    for label, rows in zip(names, np.split(order, ends[:-1]), strict=True):
         key = label.item() if isinstance(label, np.generic) else label
-        numbers = _measure(context, progress, requested, f", group {key}")[0]
-        if outcomes.propagate and not complete[labels == label].all():
+        if all_rows.weights is not None and not all_rows.weights[rows].any():
+            raise no_weight_in(key)
+        numbers = _measure(all_rows.subset(rows), progress, requested, f", group {key}")[0]
+        if key in propagating:
             numbers = tuple(one.without_value() for one in numbers)
         groups[key] = (len(rows), numbers)
     return groups

@@ -41,12 +41,15 @@ from fastmcmd.gram.quantized import (
 from fastmcmd.gram.row_statistics import (
     check_finite,
     diagonal_of,
+    exact_offset_of,
+    is_exact,
     largest_diagonal,
     largest_norm2,
     offset_of,
     shared_row_statistics,
 )
 from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.distance import ROUNDED_ROWS
 from fastmcmd.rows import Rows, as_blocks
 
 __all__ = ["GramOperator"]
@@ -99,6 +102,8 @@ class GramOperator:
         self._packed: PackedGram | None = None
         with shared_row_statistics():
             self.offset = offset_of(kernel, backend, x)
+            if self.offset is None:
+                self.offset = exact_offset_of(kernel, backend, x)
             self.max_norm2 = largest_norm2(x, self.offset)
             self._largest = largest_diagonal(kernel, x)
         check_finite(kernel, self._largest, self.max_norm2)
@@ -457,8 +462,11 @@ class GramOperator:
             with shared_row_statistics():
                 largest = self.largest(points)
                 norm2 = max(norm2, largest_norm2(points, self.offset))
-        direct = self.backend.direct_distances(dim, self.kernel)
-        return self.kernel.rounding(self.backend.unit(kind, dim), dim, norm2, direct, largest)
+        direct, unit = self.backend.direct_distances(dim, self.kernel), self.backend.unit(kind, dim)
+        # The operator's own rows are centred without rounding; points elsewhere may not be.
+        if direct and self.offset is not None and points is not self.x:
+            unit = unit if is_exact(points, self.offset) else max(unit, ROUNDED_ROWS)
+        return self.kernel.rounding(unit, dim, norm2, direct, largest)
 
     def largest(self, grid: HostArray | Rows | None = None) -> float:
         """Return a bound on the entries of K(grid, x), from the diagonals by Cauchy-Schwarz."""

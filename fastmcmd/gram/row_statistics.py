@@ -28,14 +28,16 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.rows import Rows, as_blocks
 
 __all__ = [
-    "check_finite", "check_sizes", "diagonal_of", "largest_diagonal", "largest_norm2", "offset_of",
-    "rows_are_finite", "shared_row_statistics", "squared_norms",
+    "check_finite", "check_sizes", "diagonal_of", "exact_offset_of", "is_exact", "largest_diagonal",
+    "largest_norm2", "offset_of", "rows_are_finite", "shared_row_statistics", "squared_norms",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Statistic = TypeVar("Statistic")
 
 _MANY_COLUMNS = 16  # from which on squared norms take no longer than a search for NaN
+_FAR = 16.0  # spreads from 0, beyond which float32 would lose four more bits than of centred rows
+_GLANCE = 64  # rows that show whether a pass over all rows may find them far from 0
 _PIECE = 1 << 17  # elements of a thread's piece: 1 MB in float64, which stays in its cache
 
 
@@ -45,6 +47,7 @@ class _RowStatistics:
 
     diagonals: list[tuple[Kernel, Floats]] = field(default_factory=list)
     mean: Floats | None = None
+    exact_offset: tuple[Floats | None] | None = None  # in a tuple once it is known
     # By offset: the squared norms, unless they are too many to stay, and the largest.
     norms: list[tuple[Floats | None, Floats | None, float]] = field(default_factory=list)
 
@@ -137,6 +140,63 @@ def offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats |
         statistics.mean = np.asarray(sum(parts) / len(x))
         statistics.mean.flags.writeable = False
     return statistics.mean
+
+
+def exact_offset_of(kernel: Kernel, backend: Backend, x: HostArray | Rows) -> Floats | None:
+    """Return an offset (d,) for rows in memory whose distances are computed from differences, else None.
+
+    There is one if the rows lie farther from 0 than 16 times their spread, where float32 would lose the
+    differences, and if ``x_i - offset`` is exact in float64 for each row. The offset is their mean, rounded
+    to a multiple of a power of two near the spread.
+    """
+    if not kernel.translation_invariant or kernel.compares_rows or isinstance(x, Rows):
+        return None
+    if not isinstance(x, np.ndarray) or not backend.direct_distances(x.shape[1], kernel):
+        return None
+    some = x[:: max(1, len(x) // _GLANCE)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = some.mean(axis=0, dtype=np.float64)
+        variance = float(np.square(some - mean).sum()) / len(some)
+    if not _lie_far(mean, variance):
+        return None
+    statistics = _of(x)
+    if statistics.exact_offset is None:
+        offset = _rounded_mean(x)
+        statistics.exact_offset = (offset if offset is not None and is_exact(x, offset) else None,)
+    return statistics.exact_offset[0]
+
+
+def _lie_far(mean: Floats, variance: float) -> bool:
+    """Tell whether rows of a mean (d,) and a variance, summed over columns, lie far from 0."""
+    return 0 < _FAR * math.sqrt(variance) < math.hypot(*mean.tolist()) < math.inf
+
+
+def _rounded_mean(x: HostArray) -> Floats | None:
+    """Return the mean (d,) of rows far from 0, rounded to a few bits; None if they are not far."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        # In the order of the rows: the same bits for any number of threads.
+        mean = np.asarray(sum(_over(x, lambda some: some.sum(axis=0, dtype=np.float64))) / len(x))
+        squares = sum(_over(x, lambda some: float(np.square(some - mean).sum())))
+    variance = squares / len(x)
+    if not _lie_far(mean, variance):
+        return None
+    step = 2.0 ** math.floor(math.log2(variance) / 2)
+    offset = np.asarray(np.rint(mean / step) * step)
+    offset.flags.writeable = False  # it is shared
+    return offset if np.isfinite(offset).all() else None
+
+
+def is_exact(x: HostArray | Rows, offset: Floats) -> bool:
+    """Tell whether ``x_i - offset`` is exact in float64 for each row."""
+
+    def work(some: HostArray) -> bool:
+        rows = some.astype(np.float64, copy=False)
+        difference = rows - offset
+        # The rounding error of a difference, which is itself exact (Knuth's TwoSum).
+        back = difference + offset
+        return bool((rows - back == offset + (difference - back)).all())
+
+    return all(_over(x, work))
 
 
 def largest_norm2(x: HostArray | Rows, offset: Floats | None) -> float:

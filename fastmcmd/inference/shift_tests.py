@@ -145,15 +145,36 @@ def _permuted_sums(
 ) -> Callable[[Array], Array]:
     """Return the function that sums features over the batch and permuted batches, minus their mean."""
     labels = np.empty((simulations + 1, len(batch)), dtype=np.float32)
-    labels[0] = batch
-    for cell in cells:
-        in_batch = batch[cell].astype(np.float32)
-        if in_batch.any() and not in_batch.all():
-            labels[1:, cell] = rng.permuted(np.tile(in_batch, (simulations, 1)), axis=1)
-        else:
-            labels[1:, cell] = in_batch
-        labels[:, cell] -= in_batch.mean()
+    counts = [int(np.count_nonzero(batch[cell])) for cell in cells]
+    mean, rest = np.empty((2, len(batch)), dtype=np.float32)
+    for cell, count in zip(cells, counts, strict=True):
+        mean[cell] = batch[cell].astype(np.float32).mean()
+        rest[cell] = 2 * count > len(cell)
+    labels[0], labels[1:] = batch, rest
+    for cell, count in zip(cells, counts, strict=True):
+        _mark(labels[1:], cell, min(count, len(cell) - count), 1 - rest[cell[0]], rng)
+    labels -= mean
     return lambda features: np.asarray(labels @ features.astype(np.float32), dtype=np.float64)
+
+
+def _mark(
+    labels: NDArray[np.float32],
+    cell: NDArray[np.intp],
+    count: int,
+    mark: np.float32,
+    rng: np.random.Generator,
+) -> None:
+    """Set ``count`` random places of a cell, none of which is marked, to ``mark`` in each row.
+
+    Every subset is equally likely (Floyd's algorithm; Bentley & Floyd, *A sample of brilliance*,
+    Communications of the ACM, 1987). It draws as many numbers as there are marks, which is fewer than a
+    permutation of the cell.
+    """
+    rows = np.arange(len(labels))
+    for last in range(len(cell) - count, len(cell)):
+        place = cell[rng.integers(0, last + 1, size=len(rows))]
+        taken = labels[rows, place] == mark
+        labels[rows, np.where(taken, cell[last], place)] = mark
 
 
 def _p_value(sums: Callable[[Array], Array], kinds: list[Array]) -> float:

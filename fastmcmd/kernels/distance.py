@@ -27,6 +27,7 @@ from fastmcmd.kernels.gamma import Gamma, check_gamma, resolve_gamma
 
 __all__ = [
     "RBF",
+    "ROUNDED_ROWS",
     "STATISTICS",
     "Delta",
     "Laplacian",
@@ -36,6 +37,7 @@ __all__ = [
     "variation_length",
 ]
 
+ROUNDED_ROWS = 2.0**-49  # unit, 16 times that of float64, that tells that rows of float64 are rounded
 _FAR = 1e4  # beyond, every exponential is 0 in float64
 _COMMON = 2.0**-20  # lengths up to the inverse of it are no reason to scale
 _UNDERFLOW = 1e-6  # margin above the smallest number, where squares underflow without effect
@@ -88,9 +90,10 @@ def _square_error(unit: float, dim: int, max_norm2: float) -> float:
 def _row_error(unit: float, max_norm2: float) -> float:
     """Return a bound on the change of a distance, computed as a direct sum, by rounding of the rows.
 
-    Such rows are not centred (`fastmcmd.gram.offset_of`), and the original rows are exact in float64.
+    In float64 the rows are exact: they are not centred (`fastmcmd.gram.offset_of`), or without rounding
+    (`fastmcmd.gram.exact_offset_of`). For other rows the unit is at least `ROUNDED_ROWS`.
     """
-    return 2 * unit * math.sqrt(max_norm2) if unit > 1e-12 else 0.0
+    return 2 * unit * math.sqrt(max_norm2) if unit >= ROUNDED_ROWS else 0.0
 
 
 class Stationary(Kernel):

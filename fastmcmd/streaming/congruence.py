@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import storage
 from fastmcmd._base.annotations import FilePath, Json, RandomState
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import (
     as_rows,
     as_weights,
@@ -72,6 +75,7 @@ ModelsLike: TypeAlias = PredictionLike | Mapping[str, PredictionLike]
 T = TypeVar("T")
 
 _KIND = "streaming.CCE"
+_BLOCK_VALUES = 1 << 20  # features of inputs and outputs in memory at once: 8 MB, and several times that
 _ONE = ""  # name of the model if the prediction has no name
 _SHARE = 0.1  # share of k(x, x): landmarks grow when the residual of a row exceeds it
 
@@ -232,6 +236,26 @@ class CCE(Accumulator[CongruenceSums]):
         for one in simulated.values():
             columns = self._columns_with(one, columns)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        step = _BLOCK_VALUES // (smoother.rank + len(columns)) // ROWS * ROWS
+        parts = []
+        for rows in row_blocks(n, max(step, ROWS)) or [slice(0, n)]:
+            some = models
+            if rows.stop - rows.start < n:
+                places = np.arange(rows.start, rows.stop)
+                some = {name: one.take(places) for name, one in models.items()}
+            parts.append(
+                self._gathered(
+                    smoother, inputs[rows], w[rows], outcomes[rows], some, columns, simulated, rows.start
+                )
+            )
+        return functools.reduce(operator.add, parts)
+
+    def _gathered(
+        self, smoother: Smoother, inputs: Array, w: Array, outcomes: Array,
+        models: dict[str, Predictive], columns: Columns, simulated: dict[str, OutcomeSource], start: int,
+    ) -> CongruenceSums:  # fmt: skip
+        """Return the sums of a block of rows of a batch, the first of which is row ``start``."""
+        n = len(outcomes)
         f, residual = features_of(smoother, inputs)
         probes, residual_cross = self._probes, None
         if probes is not None:
@@ -250,7 +274,7 @@ class CCE(Accumulator[CongruenceSums]):
             residual=np.array([float(w @ residual)]),
             columns=columns,
             models={
-                name: self._sums(f, w, outcomes, one, columns, simulated.get(name), residual_cross)
+                name: self._sums(f, w, outcomes, one, columns, simulated.get(name), residual_cross, start)
                 for name, one in models.items()
             },
             streams=(self._stream,) if self.settings["simulations"] else (),
@@ -440,7 +464,7 @@ class CCE(Accumulator[CongruenceSums]):
 
     def _sums(
         self, f: Array, w: Array, y: Array, prediction: Predictive, columns: Columns,
-        outcomes: OutcomeSource | None, residual_cross: Array | None,
+        outcomes: OutcomeSource | None, residual_cross: Array | None, start: int,
     ) -> ModelSums:  # fmt: skip
         """Return the sums of one model over a batch."""
         simulations = self.settings["simulations"]
@@ -455,7 +479,9 @@ class CCE(Accumulator[CongruenceSums]):
         spread = np.empty(simulations + 1)
         spread[0] = w @ norms
         if outcomes is not None:
-            cross[:, 1:], spread[1:] = self._simulated(weighted, w, p, mean, outcomes, columns)
+            cross[:, 1:], spread[1:] = self._simulated(
+                weighted, w, p, mean, outcomes, columns, start
+            )
         residual = (residual + self._outputs.residual(y, columns)) ** 2
         relative = relative_error(len(w) + 2, UNIT)
         size = float(np.einsum("i,ij,ij->", w, f, f))
@@ -517,14 +543,15 @@ class CCE(Accumulator[CongruenceSums]):
         mean: Array,
         outcomes: OutcomeSource,
         columns: Columns,
+        start: int,
     ) -> tuple[Array, Array]:
-        """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) for simulated outcomes."""
+        """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) for simulated outcomes of rows from ``start``."""
         simulations = outcomes.simulations
         total = np.zeros((weighted.shape[1], simulations * len(columns)))
         spread = np.zeros(simulations)
         for number in range(-(-len(p) // ROWS)):
             rows = slice(number * ROWS, min((number + 1) * ROWS, len(p)))
-            data_sets = outcomes.block(number)[:, 1:]
+            data_sets = outcomes.block(start // ROWS + number)[:, 1:]
             count = len(data_sets)
             features = self._outputs.transform(data_sets.reshape(-1, data_sets.shape[2]), columns)
             e = features.reshape(count, simulations, -1)

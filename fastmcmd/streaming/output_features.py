@@ -26,7 +26,7 @@ from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels import RBF, Constant, Delta, Kernel, Product, Sum
 from fastmcmd.kernels.custom import examine_kernel
 from fastmcmd.predictive import Draws, Predictive
-from fastmcmd.predictive.expectation import closed_form, expected_kernel
+from fastmcmd.predictive.expectation import closed_form, closed_form_rows, expected_kernel
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.rounding import bounded_residuals, factor_error
 
@@ -37,6 +37,8 @@ _LATTICE_ERROR = 3e-14  # largest error of a kernel value on the lattice, relati
 _REACH = 17  # bumps on either side of an output; all others are below 1e-18 of the largest
 _OUTPUT_LANDMARKS = 200
 _MOST_BUMPS = 2_048
+_WIDE_SHARE = 0.05  # most rows whose predictions may be wider than the bumps
+_ROUNDING = 1e-12  # of squares of mean features, relative to k(y, y)
 _BUMPS_PER_CALL = 64  # bumps of a call: their factor is treated as a full triangle
 _GOAL = 1e-6  # target error of an embedding by quadrature
 _TAILS = (1e-13, 1e-7, 1e-4)  # probability beyond the bumps, on either side of a prediction
@@ -124,25 +126,43 @@ class Lattice(OutputMap):
 
     def columns(self, y: Array, predictions: list[Predictive]) -> Columns:
         """Return the columns (r, 2) that outputs and predictions reach."""
+        reaches = []
         for tail in _TAILS:
             ranges = [(y[:, 0], y[:, 0])]
-            for prediction in predictions:
-                ranges.append(_range_of(prediction, tail))
+            ranges += [_range_of(prediction, tail) for prediction in predictions]
             low, high = (np.concatenate(side) for side in zip(*ranges, strict=True))
-            intervals = [_intervals(low, high, self._step(gamma)) for gamma, _ in self.parts]
-            if sum(int((last - first + 1).sum()) for first, last in intervals) <= _MOST_BUMPS:
-                return np.array(
-                    [
-                        (part, place)
-                        for part, spans in enumerate(intervals)
-                        for first, last in zip(*spans, strict=True)
-                        for place in range(int(first), int(last) + 1)
-                    ],
-                    dtype=np.int64,
-                )
+            columns = self._reached(low, high)
+            if columns is not None:
+                return columns
+            reaches.append((low, high))
+        # A few predictions much wider than the kernel are nearly flat: `expected` bounds what is left out.
+        narrow_first = np.argsort(high - low, kind="stable")  # first the outcomes
+        left_out = 1
+        while left_out <= _WIDE_SHARE * len(y):
+            some = narrow_first[:-left_out]
+            for low, high in reaches:
+                columns = self._reached(low[some], high[some])
+                if columns is not None:
+                    return columns
+            left_out *= 2
         raise NumericalError(
             f"y and the predictions span more than {_MOST_BUMPS:,} steps of the lattice of y_kernel "
             f"{self.kernel!r}; pass a wider kernel, rescaled outputs, or output_landmarks"
+        )
+
+    def _reached(self, low: Array, high: Array) -> Columns | None:
+        """Return the columns (r, 2) that ranges of outputs reach; None if they are too many."""
+        intervals = [_intervals(low, high, self._step(gamma)) for gamma, _ in self.parts]
+        if sum(int((last - first + 1).sum()) for first, last in intervals) > _MOST_BUMPS:
+            return None
+        return np.array(
+            [
+                (part, place)
+                for part, spans in enumerate(intervals)
+                for first, last in zip(*spans, strict=True)
+                for place in range(int(first), int(last) + 1)
+            ],
+            dtype=np.int64,
         )
 
     def transform(self, y: Array, columns: Columns) -> Array:
@@ -173,8 +193,22 @@ class Lattice(OutputMap):
                 out[:, some[block]], _, error = mean_features_by_nodes(bumps, prediction, _GOAL)
                 residual += error
         if not finite:
-            residual += 2 * self._tail_beyond(prediction, columns) * size
+            tails = self._tails_beyond(prediction, columns)
+            residual += 2 * tails * size
+            wide = np.flatnonzero(tails == 1)
+            if exact and len(wide):
+                residual[wide] = self._left_out(prediction.take(wide), out[wide])
         return out, residual, exact
+
+    def _left_out(self, prediction: Predictive, mean: Array) -> Array:
+        """Bound the norms (n,) of what the columns leave out of mean features, of which they have ``mean``."""
+        size = float(sum(factor for _, factor in self.parts))
+        squares = closed_form_rows(prediction, self.kernel, prediction)
+        if squares is None:
+            return np.full(len(mean), 2 * np.sqrt(size))
+        # All columns of a row have the square E k(Y, Y'), up to the error of the lattice and rounding.
+        left = squares - np.einsum("ij,ij->i", mean, mean)
+        return np.asarray(np.sqrt(np.maximum(left, 0.0) + _ROUNDING * size))
 
     def residual(self, y: Array, columns: Columns) -> Array:
         """Return the residual norm (n,) of the features."""
@@ -182,19 +216,22 @@ class Lattice(OutputMap):
         size = float(np.sqrt(sum(factor for _, factor in self.parts)))
         return np.full(len(y), np.sqrt(_LATTICE_ERROR) * size)
 
-    def _tail_beyond(self, prediction: Predictive, columns: Columns) -> float:
-        """Return the smallest tail probability whose quantiles lie within the columns."""
+    def _tails_beyond(self, prediction: Predictive, columns: Columns) -> Array:
+        """Return the smallest tail probabilities (n,) whose quantiles lie within the columns, or 1."""
+        tails = np.ones(len(prediction))
         for tail in _TAILS:
             low, high = _range_of(prediction, tail)
-            fits = True
+            fits = np.ones(len(tails), dtype=bool)
             for part, (gamma, _) in enumerate(self.parts):
-                first, last = _intervals(low, high, self._step(gamma))
+                step = self._step(gamma)
+                first, last = np.floor(low / step) - _REACH, np.ceil(high / step) + _REACH
                 places = columns[columns[:, 0] == part, 1]
                 count = np.searchsorted(places, last, "right") - np.searchsorted(places, first)
-                fits = fits and bool(np.all(count == last - first + 1))
-            if fits:
-                return tail
-        return 1.0
+                fits &= count == last - first + 1
+            tails = np.where(fits, np.minimum(tails, tail), tails)
+            if fits.all():
+                break
+        return tails
 
     @staticmethod
     def _step(gamma: float) -> float:

@@ -123,6 +123,28 @@ def test_bins_of_even_weight_are_quantile_bins(data, bins, closed, weighted):
 
 
 @pytest.mark.parametrize("closed", ["right", "left"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("bins", [63, 64, 65, 127, 128, 129, 1000])
+def test_rows_are_found_in_many_bins_as_numpy_finds_them(bins, tied, kind, closed):
+    y, p, w = problem(bins, 700, 5, kind, tied)
+    options = {"bins": bins, "binning": "mass", "closed": closed, "sample_weight": w}
+    expected = []
+    for label in range(5):
+        values = p[:, label]
+        order = np.argsort(values)
+        edges = mass_edges(values[order], w[order].astype(float), Binning(bins, "mass", closed))
+        expected.append(errors(values.astype(float), y == label, w, edges, closed)["l1"])
+    error = c.classwise_ece(y, p, average=None, **options)
+    np.testing.assert_allclose(error, expected, atol=1e-13)
+    values, hits = p.max(axis=1), (p.argmax(axis=1) == y).astype(int)
+    curve = c.reliability_curve(hits, values, **options)
+    inner = curve.edges[1:-1].astype(kind)
+    place = np.searchsorted(inner, values, side="left" if closed == "right" else "right")
+    np.testing.assert_array_equal(curve.count, np.bincount(place, minlength=bins))
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
 @pytest.mark.parametrize(("n", "bins"), [(60, 15), (61, 15), (74, 15), (7, 10), (100, 1)])
 def test_bins_of_even_weight_hold_even_numbers(n, bins, closed, rng):
     values = np.sort(rng.random(n))

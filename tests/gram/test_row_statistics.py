@@ -1,5 +1,7 @@
 """Passes over all rows: their statistics, and that a call makes each pass once."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from fastmcmd.gram import (
     row_statistics,
     shared_row_statistics,
 )
-from fastmcmd.gram.row_statistics import largest_norm2, squared_norms
+from fastmcmd.gram.row_statistics import exact_offset_of, is_exact, largest_norm2, squared_norms
 from fastmcmd.rows import open_rows
 
 KERNELS = [
@@ -205,3 +207,86 @@ def test_bad_rows_on_disk_are_an_error(tmp_path):
     rows = open_rows(tmp_path / "x.npy", "x")
     with pytest.raises(ValueError, match=r"holds infinity \(first in row 2000"):
         diagonal_of(KERNELS[0], rows)
+
+
+def longdouble_gram(kernel, z, x):
+    """Return K(z, x) by its definition, in extended precision."""
+    difference = z.astype(np.longdouble)[:, None] - x.astype(np.longdouble)
+    if isinstance(kernel, fm.Laplacian):
+        return np.exp(-np.longdouble(kernel.gamma) * np.abs(difference).sum(axis=2))
+    squares = (difference**2).sum(axis=2)
+    if isinstance(kernel, fm.RBF):
+        return np.exp(-np.longdouble(kernel.gamma) * squares)
+    r = np.sqrt(3 * squares) / np.longdouble(kernel.length_scale)
+    return (1 + r) * np.exp(-r)
+
+
+@pytest.mark.parametrize("kernel", [fm.RBF(0.5), fm.Laplacian(0.5), fm.Matern(1.5, 1.0)])
+@pytest.mark.parametrize("distance", [20.0, 1e3, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [1, 3])
+@pytest.mark.parametrize("far", [None, 0.0, 0.1, -1e3, "twice"])
+def test_rows_far_from_the_origin_have_honest_bounds(kernel, distance, kind, dim, far, rng):
+    x = distance * np.array([1, -0.5, 0.25])[:dim] + rng.normal(size=(400, dim))
+    if far is not None:  # rare rows elsewhere
+        x[::200] = 2 * x[0] if far == "twice" else far + 0.01 * rng.normal(size=(2, dim))
+    x = x.astype(kind)
+    grids = [
+        x,
+        (x[:50] + rng.normal(size=(50, dim))).astype(kind),
+        rng.normal(size=(50, dim)),  # whose digits an offset would round
+    ]
+    v = rng.normal(size=(len(x), 2))
+    for dtype in (np.float32, np.float64):
+        operator = GramOperator(get_backend("cpu", kernel), kernel, x, np.dtype(dtype), 10**8)
+        for grid in grids:
+            bound = operator.rounding(dtype, None if grid is x else grid)
+            summing = np.finfo(np.float32).eps * 4 if dtype == np.float32 else 1e-13
+            got = (
+                operator.matmul(v)
+                if grid is x
+                else operator.cross_matmul(grid, v, np.dtype(dtype))
+            )
+            error = np.abs(got - longdouble_gram(kernel, grid, x) @ v).max(axis=0)
+            assert (error <= (bound + summing) * np.abs(v).sum(axis=0)).all()
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e6, 1e9, 1e12])
+def test_rows_far_from_the_origin_lose_no_digits_in_float32(distance, rng):
+    kernel, x = fm.RBF(0.5), distance + rng.normal(size=(400, 2))
+    operator = GramOperator(get_backend("cpu", kernel), kernel, x, np.dtype(np.float32), 10**8)
+    v = rng.normal(size=(400, 1))
+    np.testing.assert_allclose(
+        operator.matmul(v), longdouble_gram(kernel, x, x).astype(float) @ v, atol=1e-4
+    )
+    assert operator.rounding(np.float32) < 2e-6
+
+
+def test_only_rows_far_from_the_origin_without_rounding_are_centred(rng):
+    kernel, x = fm.RBF(0.5), rng.normal(size=(3000, 2))
+    backend = get_backend("cpu", kernel)
+    assert exact_offset_of(kernel, backend, x) is None
+    assert exact_offset_of(kernel, backend, x + 10) is None
+    assert exact_offset_of(kernel, backend, np.full((100, 2), 1e6)) is None
+    assert exact_offset_of(fm.Linear(), backend, x + 1e6) is None
+    assert exact_offset_of(fm.Delta(), backend, x + 1e6) is None
+    many_columns = rng.normal(size=(3000, 100)) + 1e6
+    assert exact_offset_of(kernel, backend, many_columns) is None
+    offset = exact_offset_of(kernel, backend, x + 1e6)
+    np.testing.assert_allclose(offset, [1e6, 1e6], atol=1)
+    np.testing.assert_array_equal((x + 1e6 - offset) + offset, x + 1e6)
+    near = x + 1e6
+    near[7] = [1e6, 0.1]
+    assert exact_offset_of(kernel, backend, near[:1000] * 1.0) is None
+    huge = np.full((100, 2), 1.7e308)
+    huge[0] = 1e308
+    assert exact_offset_of(kernel, backend, huge) is None
+
+
+def test_exact_differences_are_told_from_rounded_ones(rng):
+    for scale in (1e-3, 1.0, 1e3, 1e9):
+        x = rng.normal(size=(300, 1)) * scale + rng.choice([0.0, 1e3, 1e6], size=(300, 1))
+        for offset in (np.array([1e3]), np.array([0.1]), np.array([1e6 + 0.5])):
+            for row in x:
+                exact = Fraction(row[0]) - Fraction(offset[0]) == Fraction(row[0] - offset[0])
+                assert is_exact(row[None], offset) == exact

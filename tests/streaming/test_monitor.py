@@ -5,12 +5,21 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import math
+
 import numpy as np
 import pytest
+from scipy import stats
 from scipy import integrate, stats
 
 import fastmcmd as fm
-from fastmcmd.inference.shift_tests import View, batch_p_values, cells_of, log_odds
+from fastmcmd.inference.shift_tests import (
+    View,
+    _permuted_sums,
+    batch_p_values,
+    cells_of,
+    log_odds,
+)
 from fastmcmd.streaming.monitor import QUESTIONS, evidence_of
 
 
@@ -326,3 +335,28 @@ def test_a_move_of_a_constant_is_seen():
     x = rng.normal(size=(150, 1))
     update = fm.Monitor(x, np.zeros(150)).update(x[:60], np.ones(60))
     assert update.p_values["P(y)"] == 0.001
+
+
+@pytest.mark.parametrize("members", [0, 2, 4, 6])
+def test_permuted_batches_are_random_subsets_of_each_cell(members):
+    batch = np.zeros(10, dtype=bool)
+    cells = [np.array([1, 3, 4, 7, 8, 9]), np.array([0, 2, 5, 6])]
+    batch[cells[0][:members]] = True
+    batch[6] = True
+    sums = _permuted_sums(batch, cells, 30_000, np.random.default_rng(0))
+    labels = np.empty((30_001, 10))
+    labels[:] = sums(np.eye(10))
+    for cell in cells:
+        labels[:, cell] += batch[cell].mean()
+    labels = labels.round(5)
+    np.testing.assert_array_equal(labels[0], batch)
+    assert np.isin(labels, [0, 1]).all()
+    for cell in cells:
+        count = batch[cell].sum()
+        assert (labels[:, cell].sum(axis=1) == count).all()
+        codes = labels[1:, cell].astype(int) @ (1 << np.arange(len(cell)))
+        number = math.comb(len(cell), count)
+        _, drawn = np.unique(codes, return_counts=True)
+        assert len(drawn) == number  # each subset, equally often
+        if number > 1:
+            assert stats.chisquare(drawn).pvalue > 1e-4

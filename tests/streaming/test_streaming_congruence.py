@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fastmcmd as fm
 from fastmcmd import storage
-from fastmcmd.streaming import CCE, SlidingWindow, congruence_sums
+from fastmcmd.streaming import CCE, SlidingWindow, congruence_sums, output_features
 
 N = 120
 X_KERNEL, Y_KERNEL = fm.RBF(0.4), 0.5 * fm.RBF(0.5) + 0.5 * fm.RBF(2.0)
@@ -415,6 +415,56 @@ def test_bad_batches_are_refused_and_change_nothing(change, message):
     with pytest.raises(ValueError, match=message):
         one.update(**{**batch, **change})
     close(one.compute(), before, 0)
+
+
+@pytest.mark.parametrize("simulations", [0, 39])
+def test_sums_do_not_depend_on_the_blocks_of_a_batch(simulations, monkeypatch):
+    data = problem(3, 1500)
+    options = {"simulations": simulations, "random_state": 1}
+    whole = add(accumulator(**options), data, slice(None))
+    blocks = []
+    gathered = CCE._gathered
+    monkeypatch.setattr(
+        CCE, "_gathered", lambda self, *args: blocks.append(len(args[1])) or gathered(self, *args)
+    )
+    monkeypatch.setattr("fastmcmd.streaming.congruence._BLOCK_VALUES", 1)
+    split = add(accumulator(**options), data, slice(None))
+    assert blocks == [512, 512, 476]
+    close(split.compute(), whole.compute())
+    np.testing.assert_allclose(split._state.models[""].cross, whole._state.models[""].cross, 1e-9, 1e-9)
+    if simulations:
+        assert split.compute().p_value == whole.compute().p_value
+
+
+@pytest.mark.parametrize("wide", [300.0, 1e3, 1e5, 1e8])
+def test_a_few_predictions_much_wider_than_the_kernel_have_certified_values(wide):
+    x, y, mean, std, w = problem(4)
+    std = std.copy()
+    std[[7, 50]] = wide
+    mean = mean.copy()
+    mean[50] = -3 * wide
+    data = x, y, mean, std, w
+    one, truth = add(accumulator(), data, slice(None)), plain(data, 0.02)
+    error = np.abs(one.score_samples(x) - truth["values"])
+    assert (error <= one.error_bounds(x)).all()
+    assert abs(one.compute().value - truth["value"]) <= one.compute().error_bound
+    two = add(add(accumulator(), data, slice(None, 60)), data, slice(60, None))
+    error = np.abs(two.score_samples(x) - truth["values"])
+    assert (error <= two.error_bounds(x)).all()
+
+
+def test_what_the_bumps_leave_out_of_wide_predictions_is_bounded():
+    lattice = output_features.Lattice.of(Y_KERNEL)
+    std = np.ones(100)
+    std[:3] = [1e3, 1e4, 1e6]
+    prediction = fm.Gaussian(np.linspace(-2, 2, 100), std)
+    columns = lattice.columns(np.zeros((100, 1)), [prediction])
+    mean, residual, proven = lattice.expected(prediction, columns)
+    assert proven
+    inner = sum(0.5 / np.sqrt(1 + 4 * gamma * std**2) for gamma in (0.5, 2.0))  # E k(Y, Y')
+    left_out = np.sqrt(np.maximum(inner - (mean**2).sum(axis=1), 0))
+    assert (left_out[:3] <= residual[:3]).all() and (residual[:3] <= left_out[:3] + 1e-5).all()
+    assert residual[3:].max() < 1e-6
 
 
 def test_bad_arguments_are_named():
