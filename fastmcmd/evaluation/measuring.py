@@ -37,6 +37,7 @@ from fastmcmd.rows import Rows
 
 __all__ = ["check_some_row", "evaluation_of", "no_weight_in", "suspicions"]
 
+_ON_REQUEST = frozenset(one.name for one in ON_REQUEST)
 _TESTED_ROWS = 10_000  # most rows that are tested by default, in about a second
 _POINTS = 500  # points at which the CCE of a right model is averaged
 _LEAST_ROWS = 20  # with fewer rows, any assignment may look plausible
@@ -311,7 +312,7 @@ def _measure(
 ) -> tuple[tuple[Measured, ...], dict[str, str]]:
     numbers, reasons = [], {}
     for one in ALL_MEASURES:
-        if one in ON_REQUEST and one.name not in requested:
+        if one.name in _ON_REQUEST and one.name not in requested:
             continue
         reason = one.missing(context)
         if reason is not None:

@@ -26,7 +26,7 @@ Single = NDArray[np.float32]
 _LANDMARKS = 60
 _LOCAL = 12  # leading coordinates of x in which differences of P(y | x) are tested
 _FARTHEST = 5.0  # standard deviations at which a value of a column is clipped
-_LARGEST = 1e9  # the same before squares are taken
+_LARGEST = 1e9  # the same before squares are is_marked
 _ROUNDING = 1e-10  # of the sum of a feature's sizes: smaller sums of its deviations are rounding
 _LEAST_SQUARE = 1e-6  # of the mean square: smaller ones count as this
 _TIE = 1e-4  # standard deviations: closer statistics are equal up to single precision
@@ -146,13 +146,13 @@ def _permuted_sums(
     """Return the function that sums features over the batch and permuted batches, minus their mean."""
     labels = np.empty((simulations + 1, len(batch)), dtype=np.float32)
     counts = [int(np.count_nonzero(batch[cell])) for cell in cells]
-    mean, rest = np.empty((2, len(batch)), dtype=np.float32)
+    mean, filler = np.empty((2, len(batch)), dtype=np.float32)
     for cell, count in zip(cells, counts, strict=True):
         mean[cell] = batch[cell].astype(np.float32).mean()
-        rest[cell] = 2 * count > len(cell)
-    labels[0], labels[1:] = batch, rest
+        filler[cell] = 2 * count > len(cell)
+    labels[0], labels[1:] = batch, filler
     for cell, count in zip(cells, counts, strict=True):
-        _mark(labels[1:], cell, min(count, len(cell) - count), 1 - rest[cell[0]], rng)
+        _mark(labels[1:], cell, min(count, len(cell) - count), 1 - filler[cell[0]], rng)
     labels -= mean
     return lambda features: np.asarray(labels @ features.astype(np.float32), dtype=np.float64)
 
@@ -173,8 +173,8 @@ def _mark(
     rows = np.arange(len(labels))
     for last in range(len(cell) - count, len(cell)):
         place = cell[rng.integers(0, last + 1, size=len(rows))]
-        taken = labels[rows, place] == mark
-        labels[rows, np.where(taken, cell[last], place)] = mark
+        is_marked = labels[rows, place] == mark
+        labels[rows, np.where(is_marked, cell[last], place)] = mark
 
 
 def _p_value(sums: Callable[[Array], Array], kinds: list[Array]) -> float:

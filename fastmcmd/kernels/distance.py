@@ -37,7 +37,9 @@ __all__ = [
     "variation_length",
 ]
 
-ROUNDED_ROWS = 2.0**-49  # unit, 16 times that of float64, that tells that rows of float64 are rounded
+ROUNDED_ROWS = (
+    2.0**-49
+)  # unit, 16 times that of float64, that tells that rows of float64 are rounded
 _FAR = 1e4  # beyond, every exponential is 0 in float64
 _COMMON = 2.0**-20  # lengths up to the inverse of it are no reason to scale
 _UNDERFLOW = 1e-6  # margin above the smallest number, where squares underflow without effect

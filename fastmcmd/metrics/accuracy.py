@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.arrays import on_array_device
 from fastmcmd._base.checks import check_choice
 from fastmcmd._base.docstrings import entries, with_shared_parameters
-from fastmcmd.metrics.inputs import NAN_POLICIES
+from fastmcmd.metrics.inputs import NAN_POLICIES, Outcomes
 from fastmcmd.metrics.metric import SHARED_PARAMETERS
 from fastmcmd.metrics.point_sums import (
     MULTIOUTPUTS,
@@ -65,7 +65,11 @@ def _gathered(
     check_choice(multioutput, "multioutput", MULTIOUTPUTS)
     check_choice(nan_policy, "nan_policy", NAN_POLICIES)
     if isinstance(point, str) and point == "mean" and sample_weight is None:
-        sums = plain_sums(gather, y, prediction)
+        values: tuple[object, object] = y, prediction
+        outcomes = cast(object, y)
+        if isinstance(outcomes, Outcomes) and outcomes.weights is None and not outcomes.nan_result:
+            values = outcomes.y, outcomes.prediction.mean  # of an evaluation
+        sums = plain_sums(gather, *values)
         if sums is not None:
             return sums
     return gather(read_points(y, prediction, point, sample_weight, nan_policy, on_device=True))

@@ -75,7 +75,7 @@ ModelsLike: TypeAlias = PredictionLike | Mapping[str, PredictionLike]
 T = TypeVar("T")
 
 _KIND = "streaming.CCE"
-_BLOCK_VALUES = 1 << 20  # features of inputs and outputs in memory at once: 8 MB, and several times that
+_BLOCK_VALUES = 1 << 20  # features of inputs and outputs in a block: 8 MB, several times
 _ONE = ""  # name of the model if the prediction has no name
 _SHARE = 0.1  # share of k(x, x): landmarks grow when the residual of a row exceeds it
 
@@ -245,7 +245,14 @@ class CCE(Accumulator[CongruenceSums]):
                 some = {name: one.take(places) for name, one in models.items()}
             parts.append(
                 self._gathered(
-                    smoother, inputs[rows], w[rows], outcomes[rows], some, columns, simulated, rows.start
+                    smoother,
+                    inputs[rows],
+                    w[rows],
+                    outcomes[rows],
+                    some,
+                    columns,
+                    simulated,
+                    rows.start,
                 )
             )
         return functools.reduce(operator.add, parts)
@@ -274,7 +281,9 @@ class CCE(Accumulator[CongruenceSums]):
             residual=np.array([float(w @ residual)]),
             columns=columns,
             models={
-                name: self._sums(f, w, outcomes, one, columns, simulated.get(name), residual_cross, start)
+                name: self._sums(
+                    f, w, outcomes, one, columns, simulated.get(name), residual_cross, start
+                )
                 for name, one in models.items()
             },
             streams=(self._stream,) if self.settings["simulations"] else (),
@@ -545,7 +554,7 @@ class CCE(Accumulator[CongruenceSums]):
         columns: Columns,
         start: int,
     ) -> tuple[Array, Array]:
-        """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) for simulated outcomes of rows from ``start``."""
+        """Return ``F'WE`` (p, B, r) and ``sum w |e|^2`` (B,) of outcomes from row ``start`` on."""
         simulations = outcomes.simulations
         total = np.zeros((weighted.shape[1], simulations * len(columns)))
         spread = np.zeros(simulations)

@@ -131,7 +131,7 @@ class Lattice(OutputMap):
             ranges = [(y[:, 0], y[:, 0])]
             ranges += [_range_of(prediction, tail) for prediction in predictions]
             low, high = (np.concatenate(side) for side in zip(*ranges, strict=True))
-            columns = self._reached(low, high)
+            columns = self._columns_within(low, high)
             if columns is not None:
                 return columns
             reaches.append((low, high))
@@ -141,7 +141,7 @@ class Lattice(OutputMap):
         while left_out <= _WIDE_SHARE * len(y):
             some = narrow_first[:-left_out]
             for low, high in reaches:
-                columns = self._reached(low[some], high[some])
+                columns = self._columns_within(low[some], high[some])
                 if columns is not None:
                     return columns
             left_out *= 2
@@ -150,7 +150,7 @@ class Lattice(OutputMap):
             f"{self.kernel!r}; pass a wider kernel, rescaled outputs, or output_landmarks"
         )
 
-    def _reached(self, low: Array, high: Array) -> Columns | None:
+    def _columns_within(self, low: Array, high: Array) -> Columns | None:
         """Return the columns (r, 2) that ranges of outputs reach; None if they are too many."""
         intervals = [_intervals(low, high, self._step(gamma)) for gamma, _ in self.parts]
         if sum(int((last - first + 1).sum()) for first, last in intervals) > _MOST_BUMPS:
@@ -201,7 +201,7 @@ class Lattice(OutputMap):
         return out, residual, exact
 
     def _left_out(self, prediction: Predictive, mean: Array) -> Array:
-        """Bound the norms (n,) of what the columns leave out of mean features, of which they have ``mean``."""
+        """Bound the norms (n,) of what mean features have beyond those at the columns, ``mean``."""
         size = float(sum(factor for _, factor in self.parts))
         squares = closed_form_rows(prediction, self.kernel, prediction)
         if squares is None:

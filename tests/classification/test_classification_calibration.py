@@ -126,7 +126,7 @@ def test_bins_of_even_weight_are_quantile_bins(data, bins, closed, weighted):
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("bins", [63, 64, 65, 127, 128, 129, 1000])
-def test_rows_are_found_in_many_bins_as_numpy_finds_them(bins, tied, kind, closed):
+def test_many_bins_hold_the_rows_that_numpy_puts_there(bins, tied, kind, closed):
     y, p, w = problem(bins, 700, 5, kind, tied)
     options = {"bins": bins, "binning": "mass", "closed": closed, "sample_weight": w}
     expected = []

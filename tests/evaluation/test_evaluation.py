@@ -556,3 +556,28 @@ def test_inputs_with_nan_and_a_wrong_shape_are_an_error_that_names_it(rng, nan_p
         fm.evaluate(y, (y, 1.0), x[:20], nan_policy=nan_policy)
     with pytest.raises(ValueError, match=r"x has shape \(30, 2, 3\)"):
         fm.evaluate(y, (y, 1.0), np.stack([x] * 3, axis=2), nan_policy=nan_policy)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_many_small_groups_have_the_numbers_of_their_rows(text, rng):
+    n = 300
+    mean, std = rng.normal(size=n), rng.uniform(0.5, 2.0, n)
+    y = mean + rng.normal(size=n)
+    y[17] = np.nan
+    labels = rng.integers(0, 60, n)
+    by = np.array([f"ward {one}" for one in labels]) if text else labels
+    evaluation = fm.evaluate(y, fm.Gaussian(mean, std), by=by, nan_policy="propagate")
+    assert list(evaluation.by) == np.unique(by).tolist()
+    for name, (count, numbers) in evaluation.by.items():
+        rows = np.flatnonzero(by == name)
+        assert count == len(rows) - (17 in rows)
+        values = {one.name: one.value for one in numbers}
+        if 17 in rows:
+            assert np.isnan(values["mae"])
+            continue
+        error = y[rows] - mean[rows]
+        assert values["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-12)
+        assert values["rmse"] == pytest.approx(np.sqrt((error**2).mean()), rel=1e-12)
+        assert values["bias"] == pytest.approx(-error.mean(), rel=1e-9)
+        crps = fm.Gaussian(mean[rows], std[rows]).crps(y[rows])
+        assert values["mean_crps"] == pytest.approx(crps.mean(), rel=1e-12)

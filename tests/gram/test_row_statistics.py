@@ -242,12 +242,10 @@ def test_rows_far_from_the_origin_have_honest_bounds(kernel, distance, kind, dim
         for grid in grids:
             bound = operator.rounding(dtype, None if grid is x else grid)
             summing = np.finfo(np.float32).eps * 4 if dtype == np.float32 else 1e-13
-            got = (
-                operator.matmul(v)
-                if grid is x
-                else operator.cross_matmul(grid, v, np.dtype(dtype))
+            product = (
+                operator.matmul(v) if grid is x else operator.cross_matmul(grid, v, np.dtype(dtype))
             )
-            error = np.abs(got - longdouble_gram(kernel, grid, x) @ v).max(axis=0)
+            error = np.abs(product - longdouble_gram(kernel, grid, x) @ v).max(axis=0)
             assert (error <= (bound + summing) * np.abs(v).sum(axis=0)).all()
 
 
@@ -283,7 +281,7 @@ def test_only_rows_far_from_the_origin_without_rounding_are_centred(rng):
     assert exact_offset_of(kernel, backend, huge) is None
 
 
-def test_exact_differences_are_told_from_rounded_ones(rng):
+def test_exact_differences_and_rounded_ones_differ(rng):
     for scale in (1e-3, 1.0, 1e3, 1e9):
         x = rng.normal(size=(300, 1)) * scale + rng.choice([0.0, 1e3, 1e6], size=(300, 1))
         for offset in (np.array([1e3]), np.array([0.1]), np.array([1e6 + 0.5])):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import runpy
 from pathlib import Path
 
-import math
-
 import numpy as np
 import pytest
-from scipy import stats
 from scipy import integrate, stats
 
 import fastmcmd as fm
@@ -356,7 +354,7 @@ def test_permuted_batches_are_random_subsets_of_each_cell(members):
         assert (labels[:, cell].sum(axis=1) == count).all()
         codes = labels[1:, cell].astype(int) @ (1 << np.arange(len(cell)))
         number = math.comb(len(cell), count)
-        _, drawn = np.unique(codes, return_counts=True)
-        assert len(drawn) == number  # each subset, equally often
+        _, frequencies = np.unique(codes, return_counts=True)
+        assert len(frequencies) == number  # each subset, equally often
         if number > 1:
-            assert stats.chisquare(drawn).pvalue > 1e-4
+            assert stats.chisquare(frequencies).pvalue > 1e-4

@@ -421,7 +421,7 @@ def test_bad_batches_are_refused_and_change_nothing(change, message):
 def test_sums_do_not_depend_on_the_blocks_of_a_batch(simulations, monkeypatch):
     data = problem(3, 1500)
     options = {"simulations": simulations, "random_state": 1}
-    whole = add(accumulator(**options), data, slice(None))
+    one_block = add(accumulator(**options), data, slice(None))
     blocks = []
     gathered = CCE._gathered
     monkeypatch.setattr(
@@ -430,10 +430,12 @@ def test_sums_do_not_depend_on_the_blocks_of_a_batch(simulations, monkeypatch):
     monkeypatch.setattr("fastmcmd.streaming.congruence._BLOCK_VALUES", 1)
     split = add(accumulator(**options), data, slice(None))
     assert blocks == [512, 512, 476]
-    close(split.compute(), whole.compute())
-    np.testing.assert_allclose(split._state.models[""].cross, whole._state.models[""].cross, 1e-9, 1e-9)
+    close(split.compute(), one_block.compute())
+    np.testing.assert_allclose(
+        split._state.models[""].cross, one_block._state.models[""].cross, 1e-9, 1e-9
+    )
     if simulations:
-        assert split.compute().p_value == whole.compute().p_value
+        assert split.compute().p_value == one_block.compute().p_value
 
 
 @pytest.mark.parametrize("wide", [300.0, 1e3, 1e5, 1e8])
@@ -463,7 +465,8 @@ def test_what_the_bumps_leave_out_of_wide_predictions_is_bounded():
     assert proven
     inner = sum(0.5 / np.sqrt(1 + 4 * gamma * std**2) for gamma in (0.5, 2.0))  # E k(Y, Y')
     left_out = np.sqrt(np.maximum(inner - (mean**2).sum(axis=1), 0))
-    assert (left_out[:3] <= residual[:3]).all() and (residual[:3] <= left_out[:3] + 1e-5).all()
+    assert (left_out[:3] <= residual[:3]).all()
+    assert (residual[:3] <= left_out[:3] + 1e-5).all()
     assert residual[3:].max() < 1e-6
 
 
