@@ -99,10 +99,10 @@ def test_quantiles_are_those_of_a_search(rng, kind):
     for column, level in enumerate(LEVELS):
         np.testing.assert_allclose(mixture.quantile(level), quantiles[:, column], rtol=1e-12)
     ends = mixture.quantile([0.0, 1.0])
-    used = mixture.weights.T > 0
+    has_weight = mixture.weights.T > 0
     both = [np.stack([part.quantile(level) for part in mixture.components]) for level in (0.0, 1.0)]
-    np.testing.assert_array_equal(ends[:, 0], np.where(used, both[0], np.inf).min(axis=0))
-    np.testing.assert_array_equal(ends[:, 1], np.where(used, both[1], -np.inf).max(axis=0))
+    np.testing.assert_array_equal(ends[:, 0], np.where(has_weight, both[0], np.inf).min(axis=0))
+    np.testing.assert_array_equal(ends[:, 1], np.where(has_weight, both[1], -np.inf).max(axis=0))
 
 
 def exact_two_piece(y, mode, lower, upper):
