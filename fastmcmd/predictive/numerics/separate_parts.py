@@ -184,7 +184,8 @@ def separate_quantiles(mixture: Mixture, intervals: Intervals, levels: Array) ->
         begins = (inner > 0) & rows[:, None]
         is_last = (above == 0)[:, None]
         within = begins & ((inner < 1) | is_last)
-        quantiles = _of_component(component, inner, outer, within)
+        from_above = within & ((outer < _SMALL) | (levels > _UPPER))
+        quantiles = _of_component(component, inner, outer, within & ~from_above, from_above)
         quantiles = np.where(within, np.clip(quantiles, *ends), ends[1])
         out = np.where(begins, np.maximum(out, quantiles), out)
     for is_atom, at, is_reached, is_above in points:
@@ -215,18 +216,17 @@ def _places(
 
 
 def _of_component(
-    component: Predictive, inner: Array, outer: Array, within: NDArray[np.bool_]
+    component: Predictive,
+    inner: Array,
+    outer: Array,
+    from_below: NDArray[np.bool_],
+    from_above: NDArray[np.bool_],
 ) -> Array:
-    """Return quantiles (n, j) with masses ``inner`` below and ``outer`` above them, where ``within``."""
-    from_above = within & (outer < _SMALL)
+    """Return quantiles (n, j) with masses ``inner`` below or ``outer`` above them, 0 in other cells."""
     quantiles = np.zeros(inner.shape)
     finders = (
-        (component.quantiles_at, inner, within & ~from_above),
-        (
-            component.upper_quantiles_at,
-            outer,
-            from_above,
-        ),
+        (component.quantiles_at, inner, from_below),
+        (component.upper_quantiles_at, outer, from_above),
     )
     for find, values, cells in finders:
         columns = np.flatnonzero(cells.any(axis=0))
