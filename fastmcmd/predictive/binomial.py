@@ -158,9 +158,9 @@ class Binomial(WholeNumbers, ScipyPredictive):
             values = first[:, None] + np.arange(length, dtype=np.float64)
             scratch = np.empty((2, values.shape[1]))
             of_rows = levels if len(levels) == 1 else levels[rows]
-            found = np.empty((len(rows), count))
-            _core.step_quantiles(values, part._masses(values), of_rows, _CLOSE, scratch, found)
-            out[rows] = found
+            by_sums = np.empty((len(rows), count))
+            _core.step_quantiles(values, part._masses(values), of_rows, _CLOSE, scratch, by_sums)
+            out[rows] = by_sums
         row, column = np.nonzero(np.isnan(out))
         if len(row):
             out[row, column] = self.take(row)._settled(

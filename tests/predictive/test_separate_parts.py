@@ -99,10 +99,10 @@ def test_quantiles_are_those_of_a_search(rng, kind):
     for column, level in enumerate(LEVELS):
         np.testing.assert_allclose(mixture.quantile(level), quantiles[:, column], rtol=1e-12)
     ends = mixture.quantile([0.0, 1.0])
-    used = mixture.weights.T > 0
+    has_weight = mixture.weights.T > 0
     both = [np.stack([part.quantile(level) for part in mixture.components]) for level in (0.0, 1.0)]
-    np.testing.assert_array_equal(ends[:, 0], np.where(used, both[0], np.inf).min(axis=0))
-    np.testing.assert_array_equal(ends[:, 1], np.where(used, both[1], -np.inf).max(axis=0))
+    np.testing.assert_array_equal(ends[:, 0], np.where(has_weight, both[0], np.inf).min(axis=0))
+    np.testing.assert_array_equal(ends[:, 1], np.where(has_weight, both[1], -np.inf).max(axis=0))
 
 
 def exact_two_piece(y, mode, lower, upper):
@@ -253,3 +253,12 @@ def test_draws_with_several_values_count_as_atoms(rng):
     np.testing.assert_array_equal(
         mixture.quantile([0.1, 0.2, 0.45])[:, [0, 1, 2]], sorted_draws[:, [0, 1, 3]]
     )
+
+
+def test_quantiles_near_level_1_in_a_component_of_tiny_weight():
+    """The mass above the quantile has all digits; the mass below it, a difference of levels, has few."""
+    share, level = 4e-12, 1 - 1e-12
+    halves = [fm.Uniform([-1.0], [0.0]), fm.Exponential([1.0])]
+    expected = -np.log((1 - level) / share)
+    quantile = Mixture(halves, [1 - share, share]).quantile(level)
+    np.testing.assert_allclose(quantile, expected, rtol=1e-12)

@@ -168,7 +168,9 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     members |= {"closed_form_pairs", "closed_form_rows", "atomless", "exact_nodes", "rough_levels"}
     members |= {"weighted_parts", "has_quick_quantiles", "node_count_within", "mirrored"}
     assert wrapped.has_quick_quantiles <= base.has_quick_quantiles
-    members |= {"kinks", "panel_edges", "shares_panels", "masses_outside"}
+    members |= {"kinks", "panel_edges", "shares_panels", "masses_outside", "ends"}
+    if wrapped.ends() is not None:  # tests/predictive/test_separate_parts.py
+        np.testing.assert_array_equal(wrapped.ends(), base.ends())
     few = np.array([[0.2, 0.4]])
     for one, expected in zip(wrapped.panel_quantiles(few), base.panel_quantiles(few), strict=True):
         np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9)

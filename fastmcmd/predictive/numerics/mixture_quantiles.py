@@ -241,9 +241,11 @@ def _of_separate(mixture: Mixture, intervals: Intervals, levels: Array) -> Array
     out = separate_quantiles(mixture, intervals, levels)
     rows = np.flatnonzero(~intervals.is_separate)
     if len(rows):
-        rest = quick_quantiles(mixture.take(rows), levels if len(levels) == 1 else levels[rows])
-        if rest is not None:
-            out[rows] = rest
+        overlapping = quick_quantiles(
+            mixture.take(rows), levels if len(levels) == 1 else levels[rows]
+        )
+        if overlapping is not None:
+            out[rows] = overlapping
     return out
 
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Intervals", "intervals_of", "separate_quantiles", "separate_scores"]
 
-_MOST_LOST = 300.0  # ratio of the terms of a difference to the score beyond which digits are lost
+_MOST_LOST = 300.0  # ratio of the terms of a difference to the score beyond which digits are terms
 _UPPER = 0.999  # level from which complements are compared, because rounding of the cdf matters
-_SMALL = 1e-3  # mass above a quantile from which it is found from above
-_LEAST, _MOST = 2.0**-1074, 1 - 2.0**-53  # levels inside (0, 1)
+_SMALL = 1e-3  # mass above a quantile from which it is part_quantiles from above
+_LEAST, _MOST = np.nextafter([0.0, 1.0], 0.5)  # levels inside (0, 1)
 
 
 class Intervals(NamedTuple):
@@ -90,7 +90,7 @@ def separate_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
     point mass at s, both hold. All are ``(D_k(y) - D_k(s) + |y - s|) / 2``. A row is unsafe if this
     difference cancels, or if components are not separate.
     """
-    total, lost = np.zeros(len(y)), np.zeros(len(y))
+    total, terms = np.zeros(len(y)), np.zeros(len(y))
     weights = mixture.weights.T
     with np.errstate(invalid="ignore", over="ignore"):
         for k, component in enumerate(mixture.components):
@@ -102,11 +102,11 @@ def separate_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
                     continue
                 part = component if len(rows) == len(y) else component.take(rows)
                 distance = np.abs(y[rows] - at[rows])
-                here, there = score[rows], part.crps(at[rows])
+                at_outcome, at_stop = score[rows], part.crps(at[rows])
                 product = weights[k, rows] * share[rows]
-                total[rows] += product * np.maximum(here - there + distance, 0.0)
-                lost[rows] += product * (here + there + distance)
-        is_safe = intervals.is_separate & (lost <= _MOST_LOST * total) & np.isfinite(total)
+                total[rows] += product * np.maximum(at_outcome - at_stop + distance, 0.0)
+                terms[rows] += product * (at_outcome + at_stop + distance)
+        is_safe = intervals.is_separate & (terms <= _MOST_LOST * total) & np.isfinite(total)
     return np.where(is_safe, total, np.nan)
 
 
@@ -115,7 +115,7 @@ def _stops(
 ) -> Iterator[tuple[Array, Array, NDArray[np.bool_]]]:
     """Yield numbers s (n,) at which integrals of component k end, with their weights (n,) and rows (n,).
 
-    The weights are those of the components that meet k there.
+    The weights are those of the components that meet k at_stop.
     """
     low, high = intervals.low[k], intervals.high[k]
     below, above = _weights_beside(weights, intervals, k)
@@ -153,24 +153,24 @@ def separate_quantiles(mixture: Mixture, intervals: Intervals, levels: Array) ->
     quantiles of a component at a level of its own.
     """
     n, weights = len(mixture), mixture.weights.T
-    used = weights > 0
+    has_weight = weights > 0
     is_point = intervals.is_point
     complement = 1 - levels
     # Masses of the continuous components up to each level, and above it.
     lower = np.array(np.broadcast_to(levels, (n, levels.shape[1])))
     upper = 1 - lower
     points = []
-    for j in map(int, np.flatnonzero((is_point & used).any(axis=1))):
+    for j in map(int, np.flatnonzero((is_point & has_weight).any(axis=1))):
         mass = np.where(is_point[j], weights[j], 0.0)[:, None]
         at = np.where(is_point[j], intervals.low[j], 0.0)
-        reached, passed = _places(mixture, intervals, at, levels, complement)
-        lower -= np.where(passed, mass, 0.0)
-        upper -= np.where(passed, 0.0, mass)
-        points.append((is_point[j] & used[j], at, reached, passed))
+        is_reached, is_above = _places(mixture, intervals, at, levels, complement)
+        lower -= np.where(is_above, mass, 0.0)
+        upper -= np.where(is_above, 0.0, mass)
+        points.append((is_point[j] & has_weight[j], at, is_reached, is_above))
     out = np.full(lower.shape, -np.inf)
     is_continuous = intervals.is_separate.copy()
     for k, component in enumerate(mixture.components):
-        rows = ~is_point[k] & used[k]
+        rows = ~is_point[k] & has_weight[k]
         if not rows.any():
             continue
         if not has_panels(component):
@@ -184,16 +184,17 @@ def separate_quantiles(mixture: Mixture, intervals: Intervals, levels: Array) ->
         begins = (inner > 0) & rows[:, None]
         is_last = (above == 0)[:, None]
         within = begins & ((inner < 1) | is_last)
-        quantiles = _of_component(component, inner, outer, within)
+        from_above = within & ((outer < _SMALL) | (levels > _UPPER))
+        quantiles = _of_component(component, inner, outer, within & ~from_above, from_above)
         quantiles = np.where(within, np.clip(quantiles, *ends), ends[1])
         out = np.where(begins, np.maximum(out, quantiles), out)
-    for is_used, at, reached, passed in points:
+    for is_atom, at, is_reached, is_above in points:
         place = at[:, None]
-        moved = np.where(reached, place, np.minimum(out, place))
-        moved = np.where(passed, np.maximum(out, place), moved)
-        out = np.where(is_used[:, None], moved, out)
-    least = np.where(used, intervals.low, np.inf).min(axis=0)[:, None]
-    most = np.where(used, intervals.high, -np.inf).max(axis=0)[:, None]
+        beside = np.where(is_reached, place, np.minimum(out, place))
+        beside = np.where(is_above, np.maximum(out, place), beside)
+        out = np.where(is_atom[:, None], beside, out)
+    least = np.where(has_weight, intervals.low, np.inf).min(axis=0)[:, None]
+    most = np.where(has_weight, intervals.high, -np.inf).max(axis=0)[:, None]
     out = np.where(levels <= 0, least, np.where(levels >= 1, most, out))
     return np.where(is_continuous[:, None], out, np.nan)
 
@@ -203,40 +204,39 @@ def _places(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return where levels (n, j) are above P(Y < at), and where above P(Y <= at)."""
     below, upto = mixture.cdf_below(at)[:, None], mixture.cdf(at)[:, None]
-    reached, passed = levels > below, levels > upto
+    is_reached, is_above = levels > below, levels > upto
     is_upper = levels > _UPPER
     if is_upper.any():
         above = mixture.sf(at)[:, None]
-        here = intervals.is_point & (intervals.low == at)
-        at_least = above + np.where(here, mixture.weights.T, 0.0).sum(axis=0)[:, None]
-        reached = np.where(is_upper, complement < at_least, reached)
-        passed = np.where(is_upper, complement < above, passed)
-    return reached, passed
+        is_same = intervals.is_point & (intervals.low == at)
+        at_least = above + np.where(is_same, mixture.weights.T, 0.0).sum(axis=0)[:, None]
+        is_reached = np.where(is_upper, complement < at_least, is_reached)
+        is_above = np.where(is_upper, complement < above, is_above)
+    return is_reached, is_above
 
 
 def _of_component(
-    component: Predictive, inner: Array, outer: Array, within: NDArray[np.bool_]
+    component: Predictive,
+    inner: Array,
+    outer: Array,
+    from_below: NDArray[np.bool_],
+    from_above: NDArray[np.bool_],
 ) -> Array:
-    """Return quantiles (n, j) with masses ``inner`` below and ``outer`` above them, where ``within``."""
-    from_above = within & (outer < _SMALL)
+    """Return quantiles (n, j) with masses ``inner`` below or ``outer`` above them, 0 in other cells."""
     quantiles = np.zeros(inner.shape)
     finders = (
-        (component.quantiles_at, inner, within & ~from_above),
-        (
-            component.upper_quantiles_at,
-            outer,
-            from_above,
-        ),
+        (component.quantiles_at, inner, from_below),
+        (component.upper_quantiles_at, outer, from_above),
     )
     for find, values, cells in finders:
         columns = np.flatnonzero(cells.any(axis=0))
         if not len(columns):
             continue
         is_all = len(columns) == inner.shape[1]
-        some, chosen = (values, cells) if is_all else (values[:, columns], cells[:, columns])
-        some = np.where(chosen, np.clip(some, _LEAST, _MOST), 0.5)
-        found = find(some)
-        if is_all and chosen.all():
-            return found
-        quantiles[:, columns] = np.where(chosen, found, quantiles[:, columns])
+        some, mask = (values, cells) if is_all else (values[:, columns], cells[:, columns])
+        some = np.where(mask, np.clip(some, _LEAST, _MOST), 0.5)
+        part_quantiles = find(some)
+        if is_all and mask.all():
+            return part_quantiles
+        quantiles[:, columns] = np.where(mask, part_quantiles, quantiles[:, columns])
     return quantiles
