@@ -26,6 +26,7 @@ __all__ = [
     "eigh",
     "eliminated",
     "inner",
+    "product",
     "residual",
     "roots_of_forms",
     "row_squares",
@@ -145,6 +146,15 @@ def roots_of_forms(
     roots, errors = np.empty(len(forms)), np.empty(len(forms))
     core().roots_of_forms(coefficients, forms, unit, tiny, roots, errors)
     return roots, errors
+
+
+def product(a: Array, b: Array, *, transposed: bool = False) -> Array:
+    """Return ``a b``, or ``a' b``, in float64, with the same bits for any number of threads."""
+    out = np.empty((a.shape[1 if transposed else 0], b.shape[1]))
+    if out.size:
+        a, b = (np.ascontiguousarray(m, dtype=np.float64) for m in (a, b))
+        core().dense_matmul(a, b, out, threads=get_num_threads(), transposed=transposed)
+    return out
 
 
 def substituted(factor: Array, b: Array, *, transposed: bool = False) -> Array:
