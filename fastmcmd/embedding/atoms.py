@@ -18,6 +18,7 @@ from fastmcmd.predictive.expectation import by_parts, closed_form_rows
 from fastmcmd.predictive.gaussian import of_normal_difference
 
 __all__ = [
+    "ATOM_ENTRY",
     "CLOSED_FORM_ERROR",
     "atom_count",
     "kernel_of_atoms",
@@ -26,6 +27,8 @@ __all__ = [
     "quadratic_forms",
 ]
 
+# Cost of an expectation over two normal distributions relative to that of a kernel value.
+ATOM_ENTRY = 3.0
 CLOSED_FORM_ERROR = 16  # roundings in a closed form, for each component of outputs
 _BLOCK = 1 << 22  # kernel values in memory at once
 _ROWS = 128  # rows of a block of a symmetric matrix: few enough for the upper half to save much

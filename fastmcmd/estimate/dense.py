@@ -26,13 +26,14 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall_skinny import roots_of_forms, squares_and_largest
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
-from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
+from fastmcmd.embedding.atoms import ATOM_ENTRY, CLOSED_FORM_ERROR, products, quadratic_forms
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense_landmarks import (
     DenseLandmarks,
+    InputFeatures,
     input_features,
     most_input_landmarks,
 )
@@ -128,6 +129,8 @@ class DenseFit:
     atomless : tuple of bool
         Whether the outputs of a side are nodes of densities, which give no single output a probability:
         `Delta` parts of the output kernel are zero for them.
+    input_features : tuple, optional
+        The result of `dense_landmarks.input_features`, if it has been computed.
     rounding_alone : bool
         Whether rounding in float64 alone kept a solver from its goal so far.
     """
@@ -144,6 +147,7 @@ class DenseFit:
     deviations: NDArray[np.float64] | None = None
     points: int | None = None
     atomless: tuple[bool, bool] = (False, False)
+    input_features: InputFeatures | None = None
     iterations: int = 0
     passes: int = 0
     solver: str = ""
@@ -244,15 +248,17 @@ class DenseFit:
     ) -> tuple[Array, Array] | None:
         """Return values and error bounds from landmarks of the inputs, or None if solves are needed."""
         options, sample, gram = self.options, self.samples[0], self._gram
-        x = sample.design.x
-        if (options.solver, options.dtype) != ("auto", None) or gram is None or isinstance(x, Rows):
+        if (options.solver, options.dtype) != ("auto", None) or gram is None:
             return None
-        operator = self._operators[0]
-        most = most_input_landmarks(operator, gram, len(grid), self.budget)
-        if not most:
-            return None
-        factored = input_features(operator, x, sample.shift, largest, options.tol, most)
-        if factored is None:
+        most = most_input_landmarks(
+            self._operators[0], self._pairs_cost(gram.entry_count), len(grid), self.budget
+        )
+        factored = self.input_features
+        if most and factored is None:
+            factored = input_features(
+                sample, self.backend, self.x_kernel, largest, options.tol, most
+            )
+        if factored is None or factored[0].rank > most:
             return None
         form = DenseLandmarks.of(*factored, sample.shift, gram)
         values, errors = form.evaluate(grid, unit, underflow, options.tol)
@@ -277,14 +283,19 @@ class DenseFit:
         gram = DifferenceGram(
             self.y_kernel, self.backend, self.outputs, self.deviations, self.spread, len(nature.design)
         )
-        entry = entry_cost(self.y_kernel, self.outputs.shape[1], self.backend.name)
         points = len(nature) if self.points is None else self.points
 
         def cost(rows: int, outputs: int) -> float:
-            return float(rows) ** 2 * points + float(outputs) ** 2 * entry
+            return float(rows) ** 2 * points + self._pairs_cost(outputs)
 
         pays = cost(len(gram), gram.entry_count) < cost(*[len(self.outputs)] * 2)
         return gram if pays else None
+
+    def _pairs_cost(self, outputs: int) -> float:
+        entry = entry_cost(self.y_kernel, self.outputs.shape[1], self.backend.name)
+        if self.deviations is not None:
+            entry *= ATOM_ENTRY
+        return float(outputs) ** 2 * entry
 
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""

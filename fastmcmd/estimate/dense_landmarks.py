@@ -23,55 +23,73 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import row_blocks
+from fastmcmd.backends import Backend
 from fastmcmd.backends.tall_skinny import cholesky_factor, product, roots_of_forms, substituted
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.features import output_features
-from fastmcmd.gram import GramOperator, KernelFeatures
-from fastmcmd.gram.cost import entry_cost
+from fastmcmd.embedding.sample import Sample
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.gram.cost import KernelMatrix
+from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.costs import EXACT_COST, PAIR_COST, exact_cost
 
-__all__ = ["DenseLandmarks", "input_features", "most_input_landmarks"]
+__all__ = ["DenseLandmarks", "InputFeatures", "input_features", "most_input_landmarks"]
 
 _AIM = 0.7  # share of the tolerance that the landmarks are chosen for
 _LEAST_EPS = 1e-14  # residual of landmarks, relative to the largest k(x, x), that rounding allows
 _POINTS = 1024  # evaluation points at once
-_MOST = 2000  # landmarks
+_RANKS = (250, 350, 500, 700, 1000, 1400, 2000)  # numbers of landmarks that are weighed up
+
+
+InputFeatures = tuple[KernelFeatures, Array, Array]
 
 
 def most_input_landmarks(
-    operator: GramOperator, gram: DifferenceGram, points: int, budget: int
+    matrix: KernelMatrix, pairs: float, points: int, budget: int | None = None
 ) -> int:
-    """Return the number of landmarks up to which they take less time than half of the exact solves."""
-    n = len(gram)
-    pairs = gram.entry_count**2 * entry_cost(gram.kernel, gram.outputs.shape[1], gram.backend.name)
-    solves = exact_cost(operator, points) + EXACT_COST * (pairs + 2 * points * n**2) / 2
-    for most in (_MOST, 1400, 1000, 700, 500, 350, 250):
-        cost = EXACT_COST * (n**2 * most + pairs / 2 + 4 * PAIR_COST * (n + points) * most**2)
-        bytes_needed = 8 * (5 * n * most + 6 * most**2 + 2 * _POINTS * most)
-        if most <= n // 3 and 2 * cost <= solves + EXACT_COST * pairs / 2 and bytes_needed <= budget:
-            return most
-    return 0
+    """Return the number of landmarks up to which they take less time than half of the exact solves.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+        Costs of the matrix of the inputs.
+    pairs : float
+        Cost of the kernel values between the outputs of all inputs, in float32 operations.
+    points : int
+        Number of evaluation points.
+    budget : int, optional
+        Bytes for matrices; None if that does not matter yet.
+    """
+    n, most = matrix.size, 0
+    limit = exact_cost(matrix, points) + EXACT_COST * (points * n**2 + pairs / 2)
+    for rank in _RANKS:
+        cost = EXACT_COST * (n**2 * rank + pairs / 2 + 4 * PAIR_COST * (n + points) * rank**2)
+        fits = budget is None or 8 * rank * (5 * n + 6 * rank + 2 * _POINTS) <= budget
+        if rank <= n // 3 and 2 * cost <= limit + EXACT_COST * pairs / 2 and fits:
+            most = rank
+    return most
 
 
 def input_features(
-    operator: GramOperator, x: HostArray, shift: Array, largest: float, tol: float, most: int
-) -> tuple[KernelFeatures, Array, Array] | None:
-    """Return features of the inputs, their values F (n, r) and residuals (n,); None beyond ``most``.
+    side: Sample, backend: Backend, kernel: Kernel, largest: float, tol: float, most: int
+) -> InputFeatures | None:
+    """Return features of a sample's inputs, their values F (n, r) and residuals (n,); None beyond ``most``.
 
     ``largest`` is the largest ``k_Y``.
     """
-    kernel = operator.kernel
-    x = np.asarray(x, dtype=np.float64)
-    largest_x = float(operator.diagonal.max())
-    if not 0 < largest_x < math.inf:
+    if isinstance(side.design.x, Rows):
         return None
-    weight = float((1 / shift).sum())
+    x = np.asarray(side.design.x, dtype=np.float64)
+    largest_x = float(kernel.diagonal(x).max())
+    if not (0 < largest_x < math.inf and 0 < largest < math.inf):
+        return None
+    weight = float((1 / side.shift).sum())
     # With all residuals equal to e: 2 sqrt(k_Y weight) sqrt(weight e) (sqrt(e) + sqrt(weight e k) / 2).
     amplitude = 2 * math.sqrt(largest) * weight * (1 + math.sqrt(weight * largest_x) / 2)
     eps = max(_LEAST_EPS, _AIM * tol / amplitude / largest_x)
-    return output_features(kernel, operator.backend.directly(), x, eps, most)
+    return output_features(kernel, backend.directly(), x, eps, most)
 
 
 @dataclass(frozen=True, eq=False)
