@@ -15,7 +15,7 @@ from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
 from fastmcmd.kernels import Delta, Kernel, Linear
 from fastmcmd.predictive.expectation import by_parts, closed_form_rows
-from fastmcmd.predictive.gaussian import of_normal_difference
+from fastmcmd.predictive.gaussian import of_normal_pairs
 
 __all__ = [
     "ATOM_ENTRY",
@@ -80,9 +80,7 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
                 spread_out, spread_other = std.any(axis=1), spread.any(axis=1)
                 points = ~(np.asarray(spread_out)[:, None] | np.asarray(spread_other)[None, :])
                 return np.asarray((same & points).astype(np.float64))
-        gaps = (mean[:, k, None] - against[None, :, k] for k in range(columns))
-        stds = ((std[:, k, None], spread[None, :, k]) for k in range(columns))
-        return of_normal_difference(leaf, gaps, stds)
+        return of_normal_pairs(leaf, mean, std, against, spread)
 
     values = by_parts(kernel, (len(one), len(other)), closed_form)
     assert values is not None

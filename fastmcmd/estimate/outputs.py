@@ -59,6 +59,7 @@ MOST_RANK = 2000  # largest rank of the output features
 _NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
+_FEW_FEATURES = 450  # rank up to which output features take less time than landmarks of the inputs
 _MOST_PAIRED = 40_000  # outputs or atoms up to which their kernel values take about a second
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
 MOST_PIVOTS = 100  # with more pivots, panels of the line take less time if they apply
@@ -140,7 +141,7 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         if result is not None and result.truncation.linear_at(task.scale) <= task.options.tol:
             return result
     if _may_take_landmarks(sides, task):
-        result = _by_pivots(sides, task, in_closed_form, _LEAST_RANK)
+        result = _by_pivots(sides, task, in_closed_form, _FEW_FEATURES)
         if result is not None or task.input_features(sides[0], _pairs_cost(sides, task)) is not None:
             return result  # the dense form at landmarks of the inputs, whatever the rank of k_Y
     return _by_pivots(sides, task, in_closed_form)
@@ -156,7 +157,7 @@ def _may_take_landmarks(sides: tuple[Sample, Sample], task: Task) -> bool:
         and task.y_kernel.translation_invariant
         and None not in counts
         and sides[0].same_system(sides[1])
-        and len(sides[0].design) // 4 > _LEAST_RANK
+        and len(sides[0].design) // 4 > _FEW_FEATURES
         and (pairs_in_closed_form(sides, task) or not sums_exponentials(sides, task))
         and sum(filter(None, counts)) <= _MOST_PAIRED
     )
@@ -542,7 +543,13 @@ def better_dense(sides: tuple[Sample, Sample], task: Task) -> bool:
     if not densities:
         return False
     n = max(len(task.grid), *map(len, sides))
-    return n <= _MOST_DENSE and sums_exponentials(sides, task)
+    return n <= _MOST_DENSE and sums_exponentials(sides, task) and not _is_constant(task.y_kernel)
+
+
+def _is_constant(kernel: Kernel) -> bool:
+    """Tell whether a kernel has one value everywhere, and therefore rank 1."""
+    parts = ExponentialSum.of(kernel, 1)
+    return parts is not None and not parts.delta and not any(rate for rate, _ in parts.terms)
 
 
 def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
