@@ -2,7 +2,7 @@
 
 If nature and model share a regularised system, one coefficient ``a_i`` belongs to each input, and
 ``MCMD^2 = a' M a`` with ``M_ij`` the inner product of the differences ``mu_i - mu'_i`` and
-``mu_j - mu'_j``. M has as many rows as there are inputs, not outputs: with l draws an input, a quadratic
+``mu_j - mu'_j``. M has as many rows as entries_of_columns are inputs, not outputs: with l draws an input, a quadratic
 form of M takes ``(1 + l)^2`` times fewer operations than one over all outputs. M is never stored. Panels of
 its rows are computed from kernel values, and used at once.
 """
@@ -26,8 +26,8 @@ from fastmcmd.kernels import Kernel
 
 __all__ = ["DifferenceGram"]
 
-# Rows of a panel: few enough for symmetry to save almost half, and enough for the product of a panel to take
-# much longer than the copy of its right-hand side.
+# Rows of a panel: few enough for symmetry to save almost half, and enough for the product of a panel to
+# take much longer than the copy of its right-hand side.
 _ROWS = 512
 _ENTRIES = 1 << 21  # kernel values in memory at once, and half the values of a panel
 
@@ -77,7 +77,7 @@ class DifferenceGram:
     def sizes(self) -> Array:
         """Sum of the absolute shares (n,) of each input: the 1-norm of what a unit coefficient spreads."""
         source, _, share, _ = self._entries
-        return np.bincount(source, weights=np.abs(share), minlength=self.inputs)
+        return np.asarray(np.bincount(source, weights=np.abs(share), minlength=self.inputs), float)
 
     @cached_property
     def most_outputs(self) -> int:
@@ -114,14 +114,26 @@ class DifferenceGram:
     def _block(self, rows: slice, columns: slice) -> Array:
         """Return the block of M of some rows and columns."""
         source, where, share, starts = self._entries
-        here = slice(starts[rows.start], starts[rows.stop])
-        there = slice(starts[columns.start], starts[columns.stop])
-        values = self._values(where[there], where[here])
+        entries_of_rows = slice(starts[rows.start], starts[rows.stop])
+        entries_of_columns = slice(starts[columns.start], starts[columns.stop])
+        values = self._values(where[entries_of_columns], where[entries_of_rows])
         half = np.zeros((columns.stop - columns.start, values.shape[1]))
-        spread(values, np.arange(len(values)), source[there] - columns.start, share[there], half)
+        spread(
+            values,
+            np.arange(len(values)),
+            source[entries_of_columns] - columns.start,
+            share[entries_of_columns],
+            half,
+        )
         block = np.zeros((rows.stop - rows.start, len(half)))
         half = np.ascontiguousarray(half.T)
-        spread(half, np.arange(len(half)), source[here] - rows.start, share[here], block)
+        spread(
+            half,
+            np.arange(len(half)),
+            source[entries_of_rows] - rows.start,
+            share[entries_of_rows],
+            block,
+        )
         return block
 
     def _values(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> Array:

@@ -234,7 +234,7 @@ class DenseFit:
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
 
     def _forms(self, block: _Block) -> tuple[Array, Array]:
-        """Return coefficients, and quadratic forms (q,) that are off by their squared 1-norms times `_unit`."""
+        """Return coefficients, and forms (q,) that are off by their squared 1-norms times `_unit`."""
         gram = self._gram
         if gram is None:
             coefficients, atoms = block.coefficients()
@@ -281,7 +281,12 @@ class DenseFit:
         ):
             return None
         gram = DifferenceGram(
-            self.y_kernel, self.backend, self.outputs, self.deviations, self.spread, len(nature.design)
+            self.y_kernel,
+            self.backend,
+            self.outputs,
+            self.deviations,
+            self.spread,
+            len(nature.design),
         )
         points = len(nature) if self.points is None else self.points
 

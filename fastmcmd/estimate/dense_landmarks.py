@@ -141,9 +141,7 @@ class DenseLandmarks:
         inner, diagonal = gram.inner_products(z)
         square = float((np.maximum(diagonal, 0.0) / shift).sum())
         rounding = (16 + 2 * gram.most_outputs) * UNIT * gram.sizes**2
-        square += float((rounding / shift).sum()) * float(
-            gram.kernel.diagonal(gram.outputs).max()
-        )
+        square += float((rounding / shift).sum()) * float(gram.kernel.diagonal(gram.outputs).max())
         return DenseLandmarks(
             features, gram, z, cholesky_factor(system), inner, math.sqrt(square),
             math.sqrt(float((residuals / shift).sum())), weight,

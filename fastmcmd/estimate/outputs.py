@@ -142,13 +142,16 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
             return result
     if _may_take_landmarks(sides, task):
         result = _by_pivots(sides, task, in_closed_form, _FEW_FEATURES)
-        if result is not None or task.input_features(sides[0], _pairs_cost(sides, task)) is not None:
+        if (
+            result is not None
+            or task.input_features(sides[0], _pairs_cost(sides, task)) is not None
+        ):
             return result  # the dense form at landmarks of the inputs, whatever the rank of k_Y
     return _by_pivots(sides, task, in_closed_form)
 
 
 def _may_take_landmarks(sides: tuple[Sample, Sample], task: Task) -> bool:
-    """Tell whether the dense form may take landmarks of the inputs (`dense_landmarks`) if k_Y has no low rank."""
+    """Tell whether landmarks of the inputs may serve, whatever the rank of k_Y (`dense_landmarks`)."""
     options, counts = task.options, [task.atom_count(side.outputs) for side in sides]
     return (
         (options.solver, options.dtype) == ("auto", None)
@@ -166,7 +169,9 @@ def _may_take_landmarks(sides: tuple[Sample, Sample], task: Task) -> bool:
 def _pairs_cost(sides: tuple[Sample, Sample], task: Task) -> float:
     """Return the cost of kernel values between all outputs or atoms, in float32 operations."""
     outputs = sum(filter(None, (task.atom_count(side.outputs) for side in sides)))
-    entry = entry_cost(task.y_kernel, _columns(sides[0]), backend_of(task.options, task.y_kernel).name)
+    entry = entry_cost(
+        task.y_kernel, _columns(sides[0]), backend_of(task.options, task.y_kernel).name
+    )
     return float(outputs) ** 2 * entry * (ATOM_ENTRY if any_predicted(sides) else 1.0)
 
 

@@ -294,12 +294,17 @@ def of_normal_pairs(
 
     Means and standard deviations are (n, k) and (r, k), or (1, k) if they are the same for all rows.
     """
-    if isinstance(kernel, RBF) and isinstance(kernel.gamma, float) and len(other_std) == len(other_mean):
+    if (
+        isinstance(kernel, RBF)
+        and isinstance(kernel.gamma, float)
+        and len(other_std) == len(other_mean)
+    ):
         gamma, values = kernel.gamma, np.empty((len(mean), len(other_mean)))
         if values.size:
             wide, spread = 1 + 2 * gamma * std**2, 2 * gamma * other_std**2
+            means, wides, againsts, spreads = map(_components, (mean, wide, other_mean, spread))
             _core.rbf_of_normal_pairs(
-                gamma, *map(_components, (mean, wide, other_mean, spread)), values, get_num_threads()
+                gamma, means, wides, againsts, spreads, values, get_num_threads()
             )
         return values
     columns = range(mean.shape[1])
