@@ -2,9 +2,9 @@
 
 If nature and model share a regularised system, one coefficient ``a_i`` belongs to each input, and
 ``MCMD^2 = a' M a`` with ``M_ij`` the inner product of the differences ``mu_i - mu'_i`` and
-``mu_j - mu'_j``. M has as many rows as entries_of_columns are inputs, not outputs: with l draws an input, a quadratic
-form of M takes ``(1 + l)^2`` times fewer operations than one over all outputs. M is never stored. Panels of
-its rows are computed from kernel values, and used at once.
+``mu_j - mu'_j``. M has a row for each input, not for each output: with l draws an input, a quadratic form of
+M takes ``(1 + l)^2`` times fewer operations than one over all outputs. M is never stored. Panels of its rows
+are computed from kernel values, and used at once.
 """
 
 from __future__ import annotations
@@ -114,15 +114,15 @@ class DifferenceGram:
     def _block(self, rows: slice, columns: slice) -> Array:
         """Return the block of M of some rows and columns."""
         source, where, share, starts = self._entries
-        entries_of_rows = slice(starts[rows.start], starts[rows.stop])
-        entries_of_columns = slice(starts[columns.start], starts[columns.stop])
-        values = self._values(where[entries_of_columns], where[entries_of_rows])
+        row_entries = slice(starts[rows.start], starts[rows.stop])
+        column_entries = slice(starts[columns.start], starts[columns.stop])
+        values = self._values(where[column_entries], where[row_entries])
         half = np.zeros((columns.stop - columns.start, values.shape[1]))
         spread(
             values,
             np.arange(len(values)),
-            source[entries_of_columns] - columns.start,
-            share[entries_of_columns],
+            source[column_entries] - columns.start,
+            share[column_entries],
             half,
         )
         block = np.zeros((rows.stop - rows.start, len(half)))
@@ -130,8 +130,8 @@ class DifferenceGram:
         spread(
             half,
             np.arange(len(half)),
-            source[entries_of_rows] - rows.start,
-            share[entries_of_rows],
+            source[row_entries] - rows.start,
+            share[row_entries],
             block,
         )
         return block
