@@ -535,6 +535,25 @@ void py_rbf_of_normals(double gamma, const std::vector<py::array>& gaps,
   });
 }
 
+void py_rbf_of_normal_pairs(double gamma, const std::vector<py::array>& means,
+                            const std::vector<py::array>& wides, const std::vector<py::array>& againsts,
+                            const std::vector<py::array>& spreads, py::array out, int threads) {
+  const index_t n = length(out, "out", 0), m = columns(out, "out");
+  FASTMCMD_CHECK(means.size() == wides.size() && means.size() == againsts.size() &&
+                     means.size() == spreads.size(),
+                 "means, wides, againsts and spreads must be as many");
+  std::vector<paired_component> components;
+  for (size_t c = 0; c < means.size(); ++c) {
+    components.push_back({read<double>(means[c], "means", {n}), read<double>(wides[c], "wides", {n}),
+                          read<double>(againsts[c], "againsts", {m}),
+                          read<double>(spreads[c], "spreads", {m})});
+  }
+  double* to = write<double>(out, "out", {n, m});
+  without_gil([&] {
+    rbf_of_normal_pairs(table<double>(), gamma, components, n, m, to, execution_with(threads));
+  });
+}
+
 py::array py_exp(const py::array& x) {
   return with_dtype(x, "x", [&](auto zero) {
     using T = decltype(zero);
@@ -648,6 +667,8 @@ PYBIND11_MODULE(_core, m) {
       docs::packed_solve_lower, "tiles"_a, "n"_a, "b"_a, "threads"_a);
   m.def("rbf_of_normals", &py_rbf_of_normals, docs::rbf_of_normals, "gamma"_a, "gaps"_a, "widers"_a,
         "out"_a, "threads"_a);
+  m.def("rbf_of_normal_pairs", &py_rbf_of_normal_pairs, docs::rbf_of_normal_pairs, "gamma"_a, "means"_a,
+        "wides"_a, "againsts"_a, "spreads"_a, "out"_a, "threads"_a);
   m.def("exp", &py_exp, docs::exp, "x"_a);
   m.def(
       "isa", [] { return std::string(isa().name); }, "Name of the instruction set in use.");

@@ -93,6 +93,9 @@ constexpr const char* packed_solve_lower = "Overwrite b (n, k) with L^-1 b.";
 constexpr const char* rbf_of_normals =
     "Write exp(-gamma sum(gap^2 / wider)) / sqrt(prod(wider)) into out (n, m), over the components: gaps\n"
     "are arrays (n, m), widers (n, m) or (n, 1). All float64.";
+constexpr const char* rbf_of_normal_pairs =
+    "Write rbf_of_normals of all pairs into out (n, m): means and wides hold arrays (n,) of each component,\n"
+    "againsts and spreads (m,); gaps are mean_i - against_j, and widers wide_i + spread_j. All float64.";
 constexpr const char* exp = "exp of a vector (n,), as used inside the kernels.";
 
 }  // namespace fastmcmd::docs

@@ -59,4 +59,45 @@ inline void rbf_of_normals(const kernel_table<double>& table, double gamma,
   });
 }
 
+// A component of normal vectors, n of one set and m of another: their means, 1 + 2 gamma times the variances
+// of the one set, and 2 gamma times those of the other.
+struct paired_component {
+  const double* mean;
+  const double* wide;
+  const double* against;
+  const double* spread;
+};
+
+// The same for all pairs of two sets of independent normal vectors, from their means and variances.
+inline void rbf_of_normal_pairs(const kernel_table<double>& table, double gamma,
+                                const std::vector<paired_component>& components, index_t n, index_t m,
+                                double* out, const execution& how) {
+  constexpr index_t together = 512;  // columns
+  const index_t chunks = divide_up(m, together), rows = std::max<index_t>(1, together / m);
+  const index_t tasks = divide_up(n, rows) * chunks;
+  const double operations = area(n, m) * (30.0 + 10.0 * static_cast<double>(components.size()));
+  parallel_for(tasks, with_threads(how, operations, tasks), [&](index_t task, int, const loop_control&) {
+    double exponents[together], products[together];
+    const block_range some(task / chunks, rows, n), cols(task % chunks, together, m);
+    for (index_t i = some.start; i < some.start + some.count; ++i) {
+      std::fill_n(exponents, cols.count, 0.0);
+      std::fill_n(products, cols.count, 1.0);
+      for (const paired_component& c : components) {
+        const double mean = c.mean[i], wide = c.wide[i];
+        const double* against = c.against + cols.start;
+        const double* spread = c.spread + cols.start;
+        for (index_t j = 0; j < cols.count; ++j) {
+          const double gap = mean - against[j], wider = wide + spread[j];
+          exponents[j] += gap * gap / wider;
+          products[j] *= wider;
+        }
+      }
+      for (index_t j = 0; j < cols.count; ++j) exponents[j] *= -gamma;
+      double* to = out + i * m + cols.start;
+      table.exp(cols.count, exponents, to);
+      for (index_t j = 0; j < cols.count; ++j) to[j] /= std::sqrt(products[j]);
+    }
+  });
+}
+
 }  // namespace fastmcmd

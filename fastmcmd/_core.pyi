@@ -280,6 +280,21 @@ def rbf_of_normals(
     ``gaps`` are arrays (n, m), ``widers`` (n, m) or (n, 1).
     """
 
+def rbf_of_normal_pairs(
+    gamma: float,
+    means: Sequence[_F64],
+    wides: Sequence[_F64],
+    againsts: Sequence[_F64],
+    spreads: Sequence[_F64],
+    out: _F64,
+    threads: int,
+) -> None:
+    """Write `rbf_of_normals` of all pairs into out (n, m).
+
+    ``means`` and ``wides`` hold arrays (n,) of each component, ``againsts`` and ``spreads`` (m,). Gaps are
+    ``mean_i - against_j``, and widers ``wide_i + spread_j``.
+    """
+
 def row_squares(x: NDArray[Any], out: _F64, threads: int, *, offset: _F64 | None = None) -> float:
     """Write ``|x_i - offset|^2`` into out (n,), and return the largest, NaN if there is any.
 

@@ -25,8 +25,8 @@ __all__ = [
     "cholesky_factor",
     "eigh",
     "eliminated",
-    "images",
     "inner",
+    "product",
     "residual",
     "roots_of_forms",
     "row_squares",
@@ -148,15 +148,15 @@ def roots_of_forms(
     return roots, errors
 
 
-def images(features: Array, weights: Array) -> Array:
-    """Return ``features' weights`` (n, j) for features (p, n) of rows and weights (p, j).
+def product(a: Array, b: Array, *, transposed: bool = False) -> Array:
+    """Return ``a b``, or ``a' b``, in float64, with the same bits for any number of threads.
 
     BLAS would wake threads, which then compete with those of the core.
     """
-    out = np.empty((features.shape[1], weights.shape[1]))
+    out = np.empty((a.shape[1 if transposed else 0], b.shape[1]))
     if out.size:
-        right = np.ascontiguousarray(weights, dtype=features.dtype)
-        core().dense_matmul(features, right, out, get_num_threads(), transposed=True)
+        a, b = (np.ascontiguousarray(m, dtype=np.float64) for m in (a, b))
+        core().dense_matmul(a, b, out, threads=get_num_threads(), transposed=transposed)
     return out
 
 

@@ -15,9 +15,10 @@ from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
 from fastmcmd.kernels import Delta, Kernel, Linear
 from fastmcmd.predictive.expectation import by_parts, closed_form_rows
-from fastmcmd.predictive.gaussian import of_normal_difference
+from fastmcmd.predictive.gaussian import of_normal_pairs
 
 __all__ = [
+    "ATOM_ENTRY",
     "CLOSED_FORM_ERROR",
     "atom_count",
     "kernel_of_atoms",
@@ -26,6 +27,8 @@ __all__ = [
     "quadratic_forms",
 ]
 
+# Cost of an expectation over two normal distributions relative to that of a kernel value.
+ATOM_ENTRY = 3.0
 CLOSED_FORM_ERROR = 16  # roundings in a closed form, for each component of outputs
 _BLOCK = 1 << 22  # kernel values in memory at once
 _ROWS = 128  # rows of a block of a symmetric matrix: few enough for the upper half to save much
@@ -77,9 +80,7 @@ def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:
                 spread_out, spread_other = std.any(axis=1), spread.any(axis=1)
                 points = ~(np.asarray(spread_out)[:, None] | np.asarray(spread_other)[None, :])
                 return np.asarray((same & points).astype(np.float64))
-        gaps = (mean[:, k, None] - against[None, :, k] for k in range(columns))
-        stds = ((std[:, k, None], spread[None, :, k]) for k in range(columns))
-        return of_normal_difference(leaf, gaps, stds)
+        return of_normal_pairs(leaf, mean, std, against, spread)
 
     values = by_parts(kernel, (len(one), len(other)), closed_form)
     assert values is not None

@@ -142,7 +142,7 @@ class CandidateProblem:
         if kind == "rigorous":
             return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
-        image = tall_skinny.images(search.columns, weights)
+        image = tall_skinny.product(search.columns, weights, transposed=True)
         norms = problem.norms(self.rhs - image)
         search.importance = importance_of(search.weight, norms)  # for later landmarks
         if self.residual_rows is None:
@@ -152,7 +152,7 @@ class CandidateProblem:
             at = self.residual_rows
             columns, residual_diagonal = search.features_of(at.x)
             largest = max(largest, float(residual_diagonal.max()))
-            image = tall_skinny.images(columns, weights)
+            image = tall_skinny.product(columns, weights, transposed=True)
         at_norms = norms if self.residual_rows is None else problem.norms(at.rhs - image)
         total = float(at.weight.sum())
         coefficients = problem.coefficients(image, at.rhs, at.weight, total)
@@ -239,7 +239,7 @@ class CandidateProblem:
             )
             return problem.errors(solutions, largest)
         weights = np.hstack([solution.weights for solution in solutions])
-        norms = problem.norms(rows.rhs - tall_skinny.images(columns, weights))
+        norms = problem.norms(rows.rhs - tall_skinny.product(columns, weights, transposed=True))
         return errors + self._own_errors(residual_diagonal, rows.weight, norms)
 
     def _own_terms(self, norms: HostArray) -> Array:

@@ -26,11 +26,19 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall_skinny import roots_of_forms, squares_and_largest
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
-from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, products, quadratic_forms
+from fastmcmd.embedding.atoms import ATOM_ENTRY, CLOSED_FORM_ERROR, products, quadratic_forms
+from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.embedding.spread import Spread
+from fastmcmd.estimate.dense_landmarks import (
+    DenseLandmarks,
+    InputFeatures,
+    input_features,
+    most_input_landmarks,
+)
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of, largest_diagonal
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.gram.precision import dtype_name
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT
@@ -121,6 +129,8 @@ class DenseFit:
     atomless : tuple of bool
         Whether the outputs of a side are nodes of densities, which give no single output a probability:
         `Delta` parts of the output kernel are zero for them.
+    input_features : tuple, optional
+        The result of `dense_landmarks.input_features`, if it has been computed.
     rounding_alone : bool
         Whether rounding in float64 alone kept a solver from its goal so far.
     """
@@ -137,9 +147,11 @@ class DenseFit:
     deviations: NDArray[np.float64] | None = None
     points: int | None = None
     atomless: tuple[bool, bool] = (False, False)
+    input_features: InputFeatures | None = None
     iterations: int = 0
     passes: int = 0
     solver: str = ""
+    rank: int = 0  # landmarks of the inputs, if they replace solves
     dtype: str = "float64"
     cache: str = "packed"
     notes: list[str] = field(default_factory=list)
@@ -155,7 +167,7 @@ class DenseFit:
             "form": "dense",
             "dtype": self.dtype,
             "cache": self.cache,
-            "rank": 0,
+            "rank": self.rank,
             "iterations": self.iterations,
             "passes": self.passes,
             "notes": tuple(self.notes),
@@ -178,6 +190,10 @@ class DenseFit:
         lam = min(nature.lam, model.lam)
         underflow = _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
         kinds: set[str] = set()
+        at_landmarks = self._at_landmarks(grid, largest, unit, underflow)
+        if at_landmarks is not None:
+            values, errors = at_landmarks
+            return values, errors, "rigorous"
         step, start_point = self._block(len(grid)), 0
         saved_state = None if keep is None else keep.load(DenseProgress)
         if saved_state is not None:
@@ -195,9 +211,8 @@ class DenseFit:
                 block = _Block(self, largest)
                 for index, solver in enumerate(self._solvers):
                     block.add(solver.solve(self._problem(index, points, largest), progress))
-                coefficients, atoms = block.coefficients()
                 kinds |= block.kinds
-                forms = self._quadratic_forms(coefficients, atoms)
+                coefficients, forms = self._forms(block)
                 values[rows], rounding = roots_of_forms(coefficients, forms, unit, underflow)
                 errors[rows] = block.error + rounding
                 if keep is not None:
@@ -218,6 +233,75 @@ class DenseFit:
             errors += self.node_error * scale / 2
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
 
+    def _forms(self, block: _Block) -> tuple[Array, Array]:
+        """Return coefficients, and forms (q,) that are off by their squared 1-norms times `_unit`."""
+        gram = self._gram
+        if gram is None:
+            coefficients, atoms = block.coefficients()
+            return coefficients, self._quadratic_forms(coefficients, atoms)
+        a = block.common
+        forms = gram.quadratic_forms(a)
+        return gram.sizes[:, None] * a, forms
+
+    def _at_landmarks(
+        self, grid: HostArray | Rows, largest: float, unit: float, underflow: float
+    ) -> tuple[Array, Array] | None:
+        """Return values and error bounds from landmarks of the inputs, or None if solves are needed."""
+        options, sample, gram = self.options, self.samples[0], self._gram
+        if (options.solver, options.dtype) != ("auto", None) or gram is None:
+            return None
+        most = most_input_landmarks(
+            self._operators[0], self._pairs_cost(gram.entry_count), len(grid), self.budget
+        )
+        factored = self.input_features
+        if most and factored is None:
+            factored = input_features(
+                sample, self.backend, self.x_kernel, largest, options.tol, most
+            )
+        if factored is None or factored[0].rank > most:
+            return None
+        form = DenseLandmarks.of(*factored, sample.shift, gram)
+        values, errors = form.evaluate(grid, unit, underflow, options.tol)
+        if not errors.max(initial=0.0) <= options.tol:
+            return None
+        self.solver, self.rank, self.passes = "lowrank", form.features.rank, 0
+        self.peak_bytes = max(self.peak_bytes, form.nbytes)
+        return values, errors
+
+    @cached_property
+    def _gram(self) -> DifferenceGram | None:
+        """The Gram matrix of differences of embeddings, if its quadratic forms take fewer operations."""
+        nature, model = self.samples
+        if (
+            self.backend.on_device
+            or self.node_error is not None
+            or self._exponential is not None
+            or any(self.atomless)
+            or not nature.same_system(model)
+        ):
+            return None
+        gram = DifferenceGram(
+            self.y_kernel,
+            self.backend,
+            self.outputs,
+            self.deviations,
+            self.spread,
+            len(nature.design),
+        )
+        points = len(nature) if self.points is None else self.points
+
+        def cost(rows: int, outputs: int) -> float:
+            return float(rows) ** 2 * points + self._pairs_cost(outputs)
+
+        pays = cost(len(gram), gram.entry_count) < cost(*[len(self.outputs)] * 2)
+        return gram if pays else None
+
+    def _pairs_cost(self, outputs: int) -> float:
+        entry = entry_cost(self.y_kernel, self.outputs.shape[1], self.backend.name)
+        if self.deviations is not None:
+            entry *= ATOM_ENTRY
+        return float(outputs) ** 2 * entry
+
     def _unit(self, largest: float) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
         norm2 = squares_and_largest(self.outputs)[1]
@@ -230,6 +314,8 @@ class DenseFit:
         roundings = 512 + len(self.outputs) / 256 + 16
         if self._exponential is not None:
             roundings = self._exponential.rounding(len(self.outputs))
+        elif self._gram is not None:
+            roundings += 2 * self._gram.most_outputs
         return entry + largest * UNIT * roundings
 
     @property
@@ -480,6 +566,12 @@ class _Block:
     def error(self) -> float:
         """Bound on the error of the value that follows from the solutions."""
         return self._errors[0] + self._errors[-1]
+
+    @property
+    def common(self) -> NDArray[np.float64]:
+        """The coefficients (n, q) of inputs that both samples share."""
+        (value,) = self._values
+        return value
 
     def coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return c (u, q), and its part for outputs that are atoms; None if all are."""

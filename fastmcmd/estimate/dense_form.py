@@ -94,6 +94,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         node_error=node_error,
         points=len(task.grid),
         atomless=atomless,
+        input_features=task.known_input_features(nature),
     )
     if options.solver in ("lowrank", "nystrom"):
         form.notes.append(

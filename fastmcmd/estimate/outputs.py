@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
+from fastmcmd.embedding.atoms import ATOM_ENTRY
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -58,6 +59,8 @@ MOST_RANK = 2000  # largest rank of the output features
 _NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
+_FEW_FEATURES = 450  # rank up to which output features take less time than landmarks of the inputs
+_MOST_PAIRED = 40_000  # outputs or atoms up to which their kernel values take about a second
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
 MOST_PIVOTS = 100  # with more pivots, panels of the line take less time if they apply
 _MOST_CLOSED = 300  # the same if expectations at pivots have closed forms
@@ -66,9 +69,6 @@ _MOST_DENSE = 5000  # inputs and points up to which systems for each point are c
 # Cost of features of few rows, of any rank, in float32 operations: of drawn outputs, of predicted ones and
 # for each row of these. Measured: the dense form takes less up to n = 95 for one draw, 250 for `Gaussian`.
 _DRAWN_FEATURES, _PREDICTED_FEATURES, _PREDICTED_ROW = 8e6, 4e7, 8e5
-_ATOM_ENTRY = (
-    3.0  # cost of an expectation over two normal distributions relative to that of an entry
-)
 _OUT_OF_REACH = 1e3  # ratio to the tolerance of an error that makes features useless
 _USEFUL = 2.5e-3  # ratio to sqrt(k(y, y)) of an error that leaves two digits of a large CCE
 _NORMS = 1e-6  # error of embeddings, relative to sqrt(k(y, y)), that their norms may have
@@ -154,12 +154,44 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         result = _by_pivots(sides, task, in_closed_form, _MOST_CLOSED) or _by_panels(sides, task)
         if result is not None and _is_within_tolerance(result, task):
             return result
+    if _may_take_landmarks(sides, task):
+        result = _by_pivots(sides, task, in_closed_form, _FEW_FEATURES)
+        if (
+            result is not None
+            or task.input_features(sides[0], _pairs_cost(sides, task)) is not None
+        ):
+            return result  # the dense form at landmarks of the inputs, whatever the rank of k_Y
     return _by_pivots(sides, task, in_closed_form)
 
 
 def _is_within_tolerance(mean_features: MeanFeatures, task: Task) -> bool:
     """Tell whether what features omit leaves an answer within the tolerance."""
     return mean_features.truncation.linear_at(task.scale) <= task.options.tol
+
+
+def _may_take_landmarks(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether landmarks of the inputs may serve, whatever the rank of k_Y (`dense_landmarks`)."""
+    options, counts = task.options, [task.atom_count(side.outputs) for side in sides]
+    return (
+        (options.solver, options.dtype) == ("auto", None)
+        and not task.stays
+        and not task.backend.on_device
+        and task.y_kernel.translation_invariant
+        and None not in counts
+        and sides[0].same_system(sides[1])
+        and len(sides[0].design) // 4 > _FEW_FEATURES
+        and (pairs_in_closed_form(sides, task) or not sums_exponentials(sides, task))
+        and sum(filter(None, counts)) <= _MOST_PAIRED
+    )
+
+
+def _pairs_cost(sides: tuple[Sample, Sample], task: Task) -> float:
+    """Return the cost of kernel values between all outputs or atoms, in float32 operations."""
+    outputs = sum(filter(None, (task.atom_count(side.outputs) for side in sides)))
+    entry = entry_cost(
+        task.y_kernel, _columns(sides[0]), backend_of(task.options, task.y_kernel).name
+    )
+    return float(outputs) ** 2 * entry * (ATOM_ENTRY if any_predicted(sides) else 1.0)
 
 
 def in_few_columns(
@@ -542,7 +574,13 @@ def better_dense(sides: tuple[Sample, Sample], task: Task) -> bool:
     if not densities:
         return False
     n = max(len(task.grid), *map(len, sides))
-    return n <= _MOST_DENSE and sums_exponentials(sides, task)
+    return n <= _MOST_DENSE and sums_exponentials(sides, task) and not _is_constant(task.y_kernel)
+
+
+def _is_constant(kernel: Kernel) -> bool:
+    """Tell whether a kernel has one value everywhere, and therefore rank 1."""
+    parts = ExponentialSum.of(kernel, 1)
+    return parts is not None and not parts.delta and not any(rate for rate, _ in parts.terms)
 
 
 def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
@@ -558,7 +596,7 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
     n = max(map(len, sides))
     features = _PREDICTED_FEATURES + _PREDICTED_ROW * n if predicted else _DRAWN_FEATURES
     entry = entry_cost(task.y_kernel, _columns(sides[0]), backend_of(options, task.y_kernel).name)
-    entry *= _ATOM_ENTRY if predicted else 1.0
+    entry *= ATOM_ENTRY if predicted else 1.0
 
     def cost(outputs: int) -> float:
         """Return the cost of solutions at each point, and of their quadratic forms over the outputs."""

@@ -12,8 +12,14 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.backends import get_backend
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.atoms import atom_count
-from fastmcmd.embedding.sample import Outputs
+from fastmcmd.embedding.sample import Outputs, Sample
+from fastmcmd.estimate.dense_landmarks import (
+    InputFeatures,
+    input_features,
+    most_input_landmarks,
+)
 from fastmcmd.gram import check_finite, largest_diagonal
+from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.rows import Rows
@@ -48,12 +54,37 @@ class Task:
     grid: HostArray | Rows
     stays: bool = False
     _atom_counts: dict[Outputs, int | None] = field(default_factory=dict, init=False, repr=False)
+    _input_features: dict[tuple[int, float], InputFeatures | None] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def atom_count(self, outputs: Outputs) -> int | None:
         """Return the number of atoms (`fastmcmd.embedding.atoms`), or None without closed forms."""
         if outputs not in self._atom_counts:
             self._atom_counts[outputs] = atom_count(outputs, self.y_kernel)
         return self._atom_counts[outputs]
+
+    def input_features(self, nature: Sample, pairs: float) -> InputFeatures | None:
+        """Return features of nature's inputs if landmarks pay in dense form, else None.
+
+        ``pairs`` is the cost of the kernel values of all outputs, of a translation-invariant kernel.
+        """
+        key = id(nature.design), nature.lam
+        if key not in self._input_features:
+            x = nature.design.x
+            size = MatrixSize(self.x_kernel, len(x), x.shape[1], self.backend.name)
+            most = most_input_landmarks(size, pairs, len(self.grid), self.options.memory_limit // 2)
+            self._input_features[key] = None
+            if most:
+                largest, tol = self.y_kernel.at_zero, self.options.tol
+                self._input_features[key] = input_features(
+                    nature, self.backend, self.x_kernel, largest, tol, most
+                )
+        return self._input_features[key]
+
+    def known_input_features(self, nature: Sample) -> InputFeatures | None:
+        """Return `input_features` if they have been computed."""
+        return self._input_features.get((id(nature.design), nature.lam))
 
     @cached_property
     def backend(self) -> Backend:

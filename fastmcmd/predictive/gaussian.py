@@ -24,7 +24,7 @@ from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTer
 from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.quadrature import composite
 
-__all__ = ["Gaussian", "Normal", "of_normal_difference"]
+__all__ = ["Gaussian", "Normal", "of_normal_difference", "of_normal_pairs"]
 
 _ORDER = 64  # Gauss-Hermite nodes: exact to rounding for smooth kernels wider than about std / 3
 
@@ -240,7 +240,7 @@ class Gaussian(Predictive):
             for power in range(2, kernel.degree + 1):
                 before, moment = moment, centre * moment + (power - 1) * spread * before
             return moment
-        values = _of_differences(kernel, mean, std, points, np.zeros((1, points.shape[1])))
+        values = of_normal_pairs(kernel, mean, std, points, np.zeros((1, points.shape[1])))
         return without_atoms(self, kernel, points) if values is None else values
 
     def closed_form_pairs(self, kernel: Kernel, other: Predictive) -> Array | None:
@@ -252,7 +252,7 @@ class Gaussian(Predictive):
                 return np.asarray(self._moments()[0] @ other._moments()[0].T)
             case Delta():
                 return np.zeros((len(self), len(other)))
-        return _of_differences(kernel, *self._moments(), *other._moments())
+        return of_normal_pairs(kernel, *self._moments(), *other._moments())
 
     def closed_form_rows(self, kernel: Kernel, other: Predictive) -> Array | None:
         """Return E k(Y_i, Y'_i) (n,) of independent Gaussians, row by row."""
@@ -293,10 +293,26 @@ class Gaussian(Predictive):
 Normal = Gaussian  # the name in PyTorch, NumPyro, TensorFlow Probability and SciPy
 
 
-def _of_differences(
+def of_normal_pairs(
     kernel: Kernel, mean: Array, std: Array, other_mean: Array, other_std: Array
 ) -> Array | None:
-    """Return ``E k(D_ij)`` (n, r) of normal D_ij with the difference of means and the sum of variances."""
+    """Return ``E k(Y_i - Y'_j)`` (n, r) of independent normal vectors, or None without a closed form.
+
+    Means and standard deviations are (n, k) and (r, k), or (1, k) if they are the same for all rows.
+    """
+    if (
+        isinstance(kernel, RBF)
+        and isinstance(kernel.gamma, float)
+        and len(other_std) == len(other_mean)
+    ):
+        gamma, values = kernel.gamma, np.empty((len(mean), len(other_mean)))
+        if values.size:
+            wide, spread = 1 + 2 * gamma * std**2, 2 * gamma * other_std**2
+            means, wides, againsts, spreads = map(_components, (mean, wide, other_mean, spread))
+            _core.rbf_of_normal_pairs(
+                gamma, means, wides, againsts, spreads, values, get_num_threads()
+            )
+        return values
     columns = range(mean.shape[1])
     gaps = (mean[:, k, None] - other_mean[None, :, k] for k in columns)
     stds = ((std[:, k, None], other_std[None, :, k]) for k in columns)
@@ -346,6 +362,11 @@ def of_normal_difference(
             if not more:
                 return half_lines.matern(nu, length_scale, gap, np.hypot(*both))
     return None
+
+
+def _components(a: Array) -> list[Array]:
+    """Return the columns of a matrix as contiguous float64 arrays."""
+    return list(np.ascontiguousarray(a.T, dtype=np.float64))
 
 
 def _matrix(a: Array) -> Array:

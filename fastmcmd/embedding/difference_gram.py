@@ -1,0 +1,174 @@
+"""The Gram matrix of differences of embeddings, for the dense form of two samples at the same inputs.
+
+If nature and model share a regularised system, one coefficient ``a_i`` belongs to each input, and
+``MCMD^2 = a' M a`` with ``M_ij`` the inner product of the differences ``mu_i - mu'_i`` and
+``mu_j - mu'_j``. M has a row for each input, not for each output: with l draws an input, a quadratic form of
+M takes ``(1 + l)^2`` times fewer operations than one over all outputs. M is never stored. Panels of its rows
+are computed from kernel values, and used at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array
+from fastmcmd._base.cached import cached_property
+from fastmcmd.backends import Backend
+from fastmcmd.backends.tall_skinny import product, spread
+from fastmcmd.embedding.atoms import kernel_of_atoms
+from fastmcmd.embedding.spread import Spread
+from fastmcmd.gram import EXACT
+from fastmcmd.kernels import Kernel
+
+__all__ = ["DifferenceGram"]
+
+# Rows of a panel: few enough for symmetry to save almost half, and enough for the product of a panel to
+# take much longer than the copy of its right-hand side.
+_ROWS = 512
+_ENTRIES = 1 << 21  # kernel values in memory at once, and half the values of a panel
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceGram:
+    """The matrix ``M = S' K_Y S`` (n, n), where S (u, n) spreads coefficients of inputs over outputs.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Output kernel.
+    backend : Backend
+        Backend that computes kernel values, on the host.
+    outputs : ndarray (u, k)
+        Distinct outputs.
+    deviations : ndarray (u, k) or None
+        Standard deviations of outputs that are normal distributions.
+    spreads : tuple of Spread
+        The parts of S: nature's, and the model's with negative shares.
+    inputs : int
+        Number of inputs n.
+    """
+
+    kernel: Kernel
+    backend: Backend
+    outputs: Array
+    deviations: Array | None
+    spreads: tuple[Spread, ...]
+    inputs: int
+
+    def __len__(self) -> int:
+        return self.inputs
+
+    @cached_property
+    def _entries(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, NDArray[np.intp]]:
+        """Inputs, outputs and shares (m,) of S in the order of the inputs, and where each input begins."""
+        source, where, share = (
+            np.concatenate([getattr(part, name) for part in self.spreads])
+            for name in ("source", "where", "share")
+        )
+        order = np.argsort(source, kind="stable")
+        starts = np.concatenate([[0], np.bincount(source, minlength=self.inputs).cumsum()])
+        return source[order], where[order], share[order], starts.astype(np.intp)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Sum of the absolute shares (n,) of each input: the 1-norm of what a unit coefficient spreads."""
+        source, _, share, _ = self._entries
+        return np.asarray(np.bincount(source, weights=np.abs(share), minlength=self.inputs), float)
+
+    @cached_property
+    def most_outputs(self) -> int:
+        """The largest number of outputs of an input."""
+        return int(np.diff(self._entries[3]).max(initial=0))
+
+    @cached_property
+    def entry_count(self) -> int:
+        """The number of outputs of all inputs, equal ones included."""
+        return len(self._entries[0])
+
+    def panels(self) -> Iterator[tuple[slice, Array]]:
+        """Yield rows, and the block of M of these rows and of the columns from the first of them on."""
+        starts, n = self._entries[3], self.inputs
+        most = max(1, min(_ROWS, 2 * _ENTRIES // max(1, n)))
+        first = 0
+        while first < n:
+            rows = slice(first, self._stop(first, most, _ENTRIES // 64))
+            panel = np.empty((rows.stop - first, n - first))
+            start, width = first, int(starts[rows.stop] - starts[first])
+            while start < n:
+                columns = slice(start, self._stop(start, n, _ENTRIES // max(1, width)))
+                panel[:, start - first : columns.stop - first] = self._block(rows, columns)
+                start = columns.stop
+            yield rows, panel
+            first = rows.stop
+
+    def _stop(self, start: int, most: int, outputs: int) -> int:
+        """Return the end of at least one input from ``start``, with at most so many inputs and outputs."""
+        starts = self._entries[3]
+        stop = int(np.searchsorted(starts, starts[start] + outputs, side="right")) - 1
+        return min(max(start + 1, min(stop, start + most)), self.inputs)
+
+    def _block(self, rows: slice, columns: slice) -> Array:
+        """Return the block of M of some rows and columns."""
+        source, where, share, starts = self._entries
+        row_entries = slice(starts[rows.start], starts[rows.stop])
+        column_entries = slice(starts[columns.start], starts[columns.stop])
+        values = self._values(where[column_entries], where[row_entries])
+        half = np.zeros((columns.stop - columns.start, values.shape[1]))
+        spread(
+            values,
+            np.arange(len(values)),
+            source[column_entries] - columns.start,
+            share[column_entries],
+            half,
+        )
+        block = np.zeros((rows.stop - rows.start, len(half)))
+        half = np.ascontiguousarray(half.T)
+        spread(
+            half,
+            np.arange(len(half)),
+            source[row_entries] - rows.start,
+            share[row_entries],
+            block,
+        )
+        return block
+
+    def _values(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> Array:
+        """Return kernel values between the outputs at some places."""
+        if self.deviations is not None:
+            atoms = [
+                np.concatenate([self.outputs[at], self.deviations[at]], axis=1)
+                for at in (one, other)
+            ]
+            return np.ascontiguousarray(kernel_of_atoms(self.kernel, *atoms))
+        points = [self.backend.points(self.outputs[at], EXACT) for at in (one, other)]
+        return np.asarray(self.backend.gram(self.kernel, *points), dtype=np.float64)
+
+    def quadratic_forms(self, coefficients: Array) -> Array:
+        """Return ``a' M a`` (q,) for the columns a of coefficients (n, q)."""
+        total = np.zeros(coefficients.shape[1])
+        for rows, panel in self.panels():
+            image = self._half_image(rows, panel, coefficients)
+            total += np.einsum("ij,ij->j", coefficients[rows], image)
+        return total
+
+    def inner_products(self, z: Array) -> tuple[Array, Array]:
+        """Return ``Z' M Z`` (r, r) for z (n, r), and the diagonal (n,) of M."""
+        total, diagonal = np.zeros((z.shape[1], z.shape[1])), np.empty(self.inputs)
+        for rows, panel in self.panels():
+            diagonal[rows] = panel.diagonal()
+            image = self._half_image(rows, panel, z)
+            total += product(z[rows], image, transposed=True)
+        return (total + total.T) / 2, diagonal
+
+    def _half_image(self, rows: slice, panel: Array, right: Array) -> Array:
+        """Return the product of a panel: that of its square, and twice that of the part to its right.
+
+        Summed over all panels, products with ``right[rows]`` give a quadratic form of M by symmetry.
+        """
+        width = len(panel)
+        panel[:, width:] *= 2
+        return product(panel, right[rows.start :])

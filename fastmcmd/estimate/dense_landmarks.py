@@ -1,0 +1,221 @@
+"""The dense form at an input kernel of low rank: no solve at the evaluation points.
+
+Landmarks of the inputs give features F (n, r) with ``K = F F' + E``, E positive semi-definite. Then the
+coefficients at x are ``Z g`` with ``Z = D^-1 F``, ``g = (I + F' D^-1 F)^-1 f(x)``, and
+
+    MCMD^2(x) = g' (Z' M Z) g
+
+with the Gram matrix M of the differences of embeddings (`difference_gram`), whatever its rank.
+
+What E adds: ``W (k - (K + D) a) = W Psi' (psi_x - Psi a)`` for the exact solution operator W, the
+approximate coefficients a, and vectors psi whose inner products are E, at the inputs and at x. With
+``tau^2 = sum_i E_ii / D_i`` and ``||D^(1/2) a|| <= sqrt(k(x, x)) / 2``, the error of MCMD(x) is at most
+
+    sqrt(sum_i M_ii / D_i) tau (sqrt(E(x, x)) + tau sqrt(k(x, x)) / 2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastmcmd._base.annotations import Array, HostArray
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd.backends import Backend
+from fastmcmd.backends.tall_skinny import cholesky_factor, product, roots_of_forms, substituted
+from fastmcmd.embedding.difference_gram import DifferenceGram
+from fastmcmd.embedding.features import output_features
+from fastmcmd.embedding.sample import Sample
+from fastmcmd.gram import KernelFeatures
+from fastmcmd.gram.cost import KernelMatrix
+from fastmcmd.kernels import Kernel
+from fastmcmd.kernels.base import UNIT
+from fastmcmd.rows import Rows
+from fastmcmd.solvers.costs import EXACT_COST, PAIR_COST, exact_cost
+
+__all__ = ["DenseLandmarks", "InputFeatures", "input_features", "most_input_landmarks"]
+
+_AIM = 0.7  # share of the tolerance that the landmarks are chosen for
+_LEAST_EPS = 1e-14  # residual of landmarks, relative to the largest k(x, x), that rounding allows
+_POINTS = 1024  # evaluation points at once
+_RANKS = (250, 350, 500, 700, 1000, 1400, 2000)  # numbers of landmarks that are weighed up
+
+
+InputFeatures = tuple[KernelFeatures, Array, Array]
+
+
+def most_input_landmarks(
+    matrix: KernelMatrix, pairs: float, points: int, budget: int | None = None
+) -> int:
+    """Return the number of landmarks up to which they take less time than half of the exact solves.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+        Costs of the matrix of the inputs.
+    pairs : float
+        Cost of the kernel values between the outputs of all inputs, in float32 operations.
+    points : int
+        Number of evaluation points.
+    budget : int, optional
+        Bytes for matrices; None if that does not matter yet.
+    """
+    n, most = matrix.size, 0
+    limit = exact_cost(matrix, points) + EXACT_COST * (points * n**2 + pairs / 2)
+    for rank in _RANKS:
+        cost = EXACT_COST * (n**2 * rank + pairs / 2 + 4 * PAIR_COST * (n + points) * rank**2)
+        fits = budget is None or 8 * rank * (5 * n + 6 * rank + 2 * _POINTS) <= budget
+        if rank <= n // 3 and 2 * cost <= limit + EXACT_COST * pairs / 2 and fits:
+            most = rank
+    return most
+
+
+def input_features(
+    side: Sample, backend: Backend, kernel: Kernel, largest: float, tol: float, most: int
+) -> InputFeatures | None:
+    """Return features of a sample's inputs, their values F (n, r) and residuals (n,); None beyond ``most``.
+
+    ``largest`` is the largest ``k_Y``.
+    """
+    if isinstance(side.design.x, Rows):
+        return None
+    x = np.asarray(side.design.x, dtype=np.float64)
+    largest_x = float(kernel.diagonal(x).max())
+    if not (0 < largest_x < math.inf and 0 < largest < math.inf):
+        return None
+    weight = float((1 / side.shift).sum())
+    # With all residuals equal to e: 2 sqrt(k_Y weight) sqrt(weight e) (sqrt(e) + sqrt(weight e k) / 2).
+    amplitude = 2 * math.sqrt(largest) * weight * (1 + math.sqrt(weight * largest_x) / 2)
+    eps = max(_LEAST_EPS, _AIM * tol / amplitude / largest_x)
+    return output_features(kernel, backend.directly(), x, eps, most)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseLandmarks:
+    """The dense form at landmarks of the inputs, ready for evaluation.
+
+    Attributes
+    ----------
+    features : KernelFeatures
+        Features f of the inputs.
+    gram : DifferenceGram
+        The matrix M.
+    z : ndarray (n, r)
+        ``D^-1 F``.
+    factor : ndarray (r, r)
+        Lower Cholesky factor of ``I + F' D^-1 F``.
+    inner : ndarray (r, r)
+        ``Z' M Z``.
+    spread : float
+        ``sqrt(sum_i M_ii / D_i)``.
+    tau : float
+        ``sqrt(sum_i E_ii / D_i)``.
+    weight : float
+        ``sum_i k(x_i, x_i) / D_i``.
+    size : float
+        ``sum_i s_i |z_i|`` with the 1-norm s of what each input spreads over outputs.
+    """
+
+    features: KernelFeatures
+    gram: DifferenceGram
+    z: Array
+    factor: Array
+    inner: Array
+    spread: float
+    tau: float
+    weight: float
+    size: float
+
+    @staticmethod
+    def of(
+        features: KernelFeatures, f: Array, residuals: Array, shift: Array, gram: DifferenceGram
+    ) -> DenseLandmarks:
+        """Return the form of features ``f`` (n, r) with their residuals (n,)."""
+        z = f / shift[:, None]
+        system = product(f, z, transposed=True)
+        weight = float(system.trace() + (residuals / shift).sum())
+        system = (system + system.T) / 2
+        system.ravel()[:: len(system) + 1] += 1.0
+        inner, diagonal = gram.inner_products(z)
+        square = float((np.maximum(diagonal, 0.0) / shift).sum())
+        rounding = (16 + 2 * gram.most_outputs) * UNIT * gram.sizes**2
+        square += float((rounding / shift).sum()) * float(gram.kernel.diagonal(gram.outputs).max())
+        return DenseLandmarks(
+            features, gram, z, cholesky_factor(system), inner, math.sqrt(square),
+            math.sqrt(float((residuals / shift).sum())), weight,
+            float(gram.sizes @ np.sqrt(np.einsum("ij,ij->i", z, z))),
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the matrices, and of a block of points."""
+        n, rank = self.z.shape
+        return 8 * rank * (3 * n + 3 * rank + 2 * _POINTS)
+
+    def evaluate(
+        self, grid: HostArray | Rows, unit: float, underflow: float, tol: float
+    ) -> tuple[Array, Array]:
+        """Return values (q,) and their error bounds (q,).
+
+        ``unit`` is the rounding of a quadratic form of M relative to the squared 1-norm of what its
+        coefficients spread over outputs, and ``underflow`` that of numbers next to zero. Points at which
+        the rounding of ``Z' M Z`` exceeds ``tol`` take their quadratic form from M itself.
+        """
+        values, errors = np.empty(len(grid)), np.empty(len(grid))
+        largest = float(self.gram.kernel.diagonal(self.gram.outputs).max())
+        n, rank = self.z.shape
+        # The product with Z' on either side adds sums over rows and over landmarks.
+        inner_unit = unit + largest * UNIT * (1100 + n / 128 + 4 * rank)
+        for rows in row_blocks(len(grid), _POINTS):
+            points = np.asarray(grid[rows], dtype=np.float64)
+            f, squares = self.features.with_squares(points)
+            missing = self.features.residuals_of(points, squares)
+            g = self._solve(f)
+            sizes = np.sqrt(np.einsum("ij,ij->j", g, g))
+            error = self._truncation(squares + missing, missing) + self._system_rounding(sizes)
+            forms = np.einsum("ij,ij->j", g, product(self.inner, g))
+            value, rounding = roots_of_forms(
+                (self.size * sizes)[None, :], forms, inner_unit, underflow
+            )
+            short = np.flatnonzero(error + rounding > tol)
+            if len(short):
+                value[short], rounding[short] = self._by_rows(
+                    g[:, short], sizes[short], unit, underflow, largest
+                )
+            values[rows], errors[rows] = value, error + rounding
+        return values, errors
+
+    def _solve(self, f: Array) -> Array:
+        """Return g (r, q) of features f (q, r)."""
+        half = substituted(self.factor, f.T)
+        return substituted(self.factor, half, transposed=True)
+
+    def _by_rows(
+        self, g: Array, sizes: Array, unit: float, underflow: float, largest: float
+    ) -> tuple[Array, Array]:
+        """Return values and bounds on their rounding from coefficients ``Z g`` (n, q) of all inputs."""
+        a = product(self.z, g)
+        forms = self.gram.quadratic_forms(a)
+        a *= self.gram.sizes[:, None]
+        value, rounding = roots_of_forms(np.ascontiguousarray(a), forms, unit, underflow)
+        rank = len(g)
+        return value, rounding + math.sqrt(largest) * (rank + 8) * UNIT * self.size * sizes
+
+    def _truncation(self, diagonal: Array, missing: Array) -> Array:
+        """Return the error (q,) that E leaves, and rounding of features, for ``k(x, x)`` (q,)."""
+        scale, noise = np.sqrt(diagonal), self.features.noise
+        left_out = self.tau * (np.sqrt(missing) + self.tau * scale / 2)
+        rounded = noise * (math.sqrt(self.weight) + self.weight / 2) * scale
+        return np.asarray(self.spread * (left_out + rounded))
+
+    def _system_rounding(self, sizes: Array) -> Array:
+        """Return the error (q,) from rounding of the system and its solution, of norm ``sizes`` (q,).
+
+        The computed g solves a system off by at most ``gamma tr(C)`` (Higham, *Accuracy and Stability of
+        Numerical Algorithms*, theorem 10.4), and ``||D^(-1/2) F C^-1|| <= 1 / 2``.
+        """
+        n, rank = self.z.shape
+        gamma = UNIT * (4 * rank + 520 + n / 128)
+        return np.asarray(self.spread / 2 * gamma * (rank + self.weight) * sizes)
