@@ -41,7 +41,6 @@ def test_draws_against_the_definition(draws, case, rng):
     weights = None
     if case == "weights":
         weights = np.exp(2 * rng.normal(size=len(x)))
-        weights[::7] = 0
     if case == "equal rows":
         x[1::20] = x[::20]
         d[::2] = y[::2, None]
