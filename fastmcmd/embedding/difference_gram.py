@@ -2,9 +2,9 @@
 
 If nature and model share a regularised system, one coefficient ``a_i`` belongs to each input, and
 ``MCMD^2 = a' M a`` with ``M_ij`` the inner product of the differences ``mu_i - mu'_i`` and
-``mu_j - mu'_j``. M has a row for each input, not for each output: with l draws an input, a quadratic form of
-M takes ``(1 + l)^2`` times fewer operations than one over all outputs. M is never stored. Panels of its rows
-are computed from kernel values, and used at once.
+``mu_j - mu'_j``. M has a row for each input, not for each output. With l draws an input, a quadratic form
+of M takes ``(1 + l)^2`` times fewer operations than one over all outputs. M is never stored: panels of its
+rows are computed from kernel values, and used at once.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ __all__ = ["DenseLandmarks", "InputFeatures", "input_features", "most_input_land
 _AIM = 0.7  # share of the tolerance that the landmarks are chosen for
 _LEAST_EPS = 1e-14  # residual of landmarks, relative to the largest k(x, x), that rounding allows
 _POINTS = 1024  # evaluation points at once
-_RANKS = (250, 350, 500, 700, 1000, 1400, 2000)  # numbers of landmarks that are weighed up
+_RANKS = range(100, 2001, 50)  # numbers of landmarks that are weighed up
 
 
 InputFeatures = tuple[KernelFeatures, Array, Array]
