@@ -67,6 +67,7 @@ MATRIX_SHARE = (
 )  # 3 / 4 of the budget is for matrices of the solvers, the rest for a block of points
 _TINY = float(np.finfo(np.float64).tiny)
 _MANY = 1000  # outputs from which linear-time quadratic forms are used
+_LEAST_INPUTS = 400  # from which on operations take longer than the calls of `DifferenceGram`
 _SOLVER_SHARE = 0.4  # share of the tolerance for the solves of each side
 _CG_COLUMNS = 128  # points in a block with CG: its small dense problems stay small
 
@@ -273,7 +274,8 @@ class DenseFit:
         """The Gram matrix of differences of embeddings, if its quadratic forms take fewer operations."""
         nature, model = self.samples
         if (
-            self.backend.on_device
+            len(nature.design) < _LEAST_INPUTS
+            or self.backend.on_device
             or self.node_error is not None
             or self._exponential is not None
             or any(self.atomless)
@@ -288,10 +290,9 @@ class DenseFit:
             self.spread,
             len(nature.design),
         )
-        points = len(nature) if self.points is None else self.points
 
-        def cost(rows: int, outputs: int) -> float:
-            return float(rows) ** 2 * points + self._pairs_cost(outputs)
+        def cost(rows: int, outputs: int) -> float:  # as many points as rows: not those of one call
+            return float(rows) ** 2 * len(nature) + self._pairs_cost(outputs)
 
         pays = cost(len(gram), gram.entry_count) < cost(*[len(self.outputs)] * 2)
         return gram if pays else None
