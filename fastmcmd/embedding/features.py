@@ -46,6 +46,7 @@ def output_features(
     ascending: NDArray[np.float64] | None = None,
     *,
     differences: bool = False,
+    stop: int | None = None,
 ) -> tuple[KernelFeatures, NDArray[np.float64], NDArray[np.float64]] | None:
     """Return features of the output kernel over the outputs ``y``.
 
@@ -69,11 +70,13 @@ def output_features(
     differences : bool
         Whether to return the differences (u / 2, r) of the features of outputs 2 i and 2 i + 1 instead of
         the features of all.
+    stop : int, optional
+        A lower rank beyond which the search stops. Up to it, the features are those of ``max_rank``.
 
     Returns
     -------
     (KernelFeatures, ndarray (u, r), ndarray (u,)) or None
-        The map, the features of ``y`` and their residuals; None if the rank would exceed ``max_rank``.
+        The map, the features of ``y`` and their residuals; None if the rank would be larger.
     """
     diagonal = kernel.diagonal(y)
     largest = float(diagonal.max())
@@ -87,6 +90,7 @@ def output_features(
     source = _Source.of(y, worth, ascending)
     # A sample supplies the pivots. Outputs that it leaves uncovered join it until all residuals are small.
     many = max(_CANDIDATES, 2 * max_rank)
+    max_rank = max_rank if stop is None else min(max_rank, stop)
     few = source.ascending is not None and min(many, len(source)) > _FEW
     candidates = source.spread(_FEW if few else many)
     for _ in range(6):

@@ -81,13 +81,13 @@ class Pool:
         return sum(len(values) for values, _ in self._parts)
 
     def features(
-        self, eps: float, most: int
+        self, eps: float, most: int, stop: int | None = None
     ) -> tuple[KernelFeatures, Array, Array, Array, list[Places]] | None:
         """Return features, outputs with features and residuals, and positions of each part's rows.
 
         The outputs are distinct, unless they are numbers of which most differ: merging these would cost
         more than it saves. With ``differences``, these take the place of the features of such numbers.
-        Returns None if the rank would exceed ``most``.
+        Returns None if the rank would exceed ``most``, or ``stop`` as in `output_features`.
         """
         values: Array
         where: list[Places]
@@ -101,7 +101,7 @@ class Pool:
             values, ascending, where = numbers[0], numbers[1], [*numbers[2]]
         result = output_features(
             self._kernel, self._backend, values, eps, most, importance, ascending,
-            differences=self._differences and numbers is not None,
+            differences=self._differences and numbers is not None, stop=stop,
         )  # fmt: skip
         if result is None:
             return None

@@ -155,7 +155,7 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         if result is not None and _is_within_tolerance(result, task):
             return result
     if _may_take_landmarks(sides, task):
-        result = _by_pivots(sides, task, in_closed_form, _FEW_FEATURES)
+        result = _by_pivots(sides, task, in_closed_form, stop=_FEW_FEATURES)
         if (
             result is not None
             or task.input_features(sides[0], _pairs_cost(sides, task)) is not None
@@ -219,9 +219,15 @@ def in_few_columns(
 
 
 def _by_pivots(
-    sides: tuple[Sample, Sample], task: Task, in_closed_form: bool, limit: int | None = None
+    sides: tuple[Sample, Sample],
+    task: Task,
+    in_closed_form: bool,
+    limit: int | None = None,
+    stop: int | None = None,
 ) -> MeanFeatures | None:
     """Return mean features at pivots, at most ``limit`` of them if that is given.
+
+    With ``stop`` they are those without a limit, or None if there are more.
 
     ``in_closed_form`` is the result of `pairs_in_closed_form`.
     """
@@ -235,7 +241,7 @@ def _by_pivots(
     eps = task.feature_residual(nature.lam, model.lam)
     best: _EmbeddedSides | None = None
     for attempt in range(_ROUNDS):
-        factored = pool.features(eps, most)
+        factored = pool.features(eps, most, stop)
         if factored is None:
             break
         best = _EmbeddedSides(sides, task, eps, *factored)
@@ -243,7 +249,7 @@ def _by_pivots(
         if not more:
             return best.result()
         pool.add(more)
-    if limit is not None:
+    if limit is not None or stop is not None:
         return None
     if in_closed_form and _pairs(sides) * len(task.grid) <= MOST_PAIRS:
         return None
