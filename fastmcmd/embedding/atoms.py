@@ -13,22 +13,23 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
+from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Delta, Kernel, Linear
 from fastmcmd.predictive.expectation import by_parts, closed_form_rows
 from fastmcmd.predictive.gaussian import of_normal_pairs
 
 __all__ = [
-    "ATOM_ENTRY",
     "CLOSED_FORM_ERROR",
     "atom_count",
     "kernel_of_atoms",
     "normal_atoms",
+    "pair_cost",
     "products",
     "quadratic_forms",
 ]
 
 # Cost of an expectation over two normal distributions relative to that of a kernel value.
-ATOM_ENTRY = 3.0
+_ATOM_ENTRY = 3.0
 CLOSED_FORM_ERROR = 16  # roundings in a closed form, for each component of outputs
 _BLOCK = 1 << 22  # kernel values in memory at once
 _ROWS = 128  # rows of a block of a symmetric matrix: few enough for the upper half to save much
@@ -61,6 +62,11 @@ def normal_atoms(outputs: Outputs) -> DrawnOutputs:
     if len(parts) == 1:
         return DrawnOutputs(atoms[0][:, None])
     return DrawnOutputs(np.stack(atoms, axis=1), np.stack([weight for weight, _ in parts], axis=1))
+
+
+def pair_cost(kernel: Kernel, columns: int, backend: str, *, normal: bool) -> float:
+    """Return the cost of a kernel value of two outputs, or of two normal distributions."""
+    return entry_cost(kernel, columns, backend) * (_ATOM_ENTRY if normal else 1.0)
 
 
 def kernel_of_atoms(kernel: Kernel, one: Array, other: Array) -> Array:

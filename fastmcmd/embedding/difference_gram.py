@@ -113,28 +113,22 @@ class DifferenceGram:
 
     def _block(self, rows: slice, columns: slice) -> Array:
         """Return the block of M of some rows and columns."""
-        source, where, share, starts = self._entries
-        row_entries = slice(starts[rows.start], starts[rows.stop])
-        column_entries = slice(starts[columns.start], starts[columns.stop])
-        values = self._values(where[column_entries], where[row_entries])
-        half = np.zeros((columns.stop - columns.start, values.shape[1]))
-        spread(
-            values,
-            np.arange(len(values)),
-            source[column_entries] - columns.start,
-            share[column_entries],
-            half,
-        )
-        block = np.zeros((rows.stop - rows.start, len(half)))
-        half = np.ascontiguousarray(half.T)
-        spread(
-            half,
-            np.arange(len(half)),
-            source[row_entries] - rows.start,
-            share[row_entries],
-            block,
-        )
-        return block
+        where = self._entries[1]
+        values = self._values(where[self._places(columns)], where[self._places(rows)])
+        half = self._summed(values, columns)
+        return self._summed(np.ascontiguousarray(half.T), rows)
+
+    def _places(self, inputs: slice) -> slice:
+        """Return the entries of S that belong to some inputs."""
+        starts = self._entries[3]
+        return slice(starts[inputs.start], starts[inputs.stop])
+
+    def _summed(self, values: Array, inputs: slice) -> Array:
+        """Return sums (m, j) over the outputs of each of some inputs, from a row for each entry."""
+        source, _, share, _ = self._entries
+        places, out = self._places(inputs), np.zeros((inputs.stop - inputs.start, values.shape[1]))
+        spread(values, np.arange(len(values)), source[places] - inputs.start, share[places], out)
+        return out
 
     def _values(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> Array:
         """Return kernel values between the outputs at some places."""

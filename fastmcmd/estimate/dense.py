@@ -26,7 +26,7 @@ from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall_skinny import roots_of_forms, squares_and_largest
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
-from fastmcmd.embedding.atoms import ATOM_ENTRY, CLOSED_FORM_ERROR, products, quadratic_forms
+from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, pair_cost, products, quadratic_forms
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
@@ -38,7 +38,6 @@ from fastmcmd.estimate.dense_landmarks import (
     most_input_landmarks,
 )
 from fastmcmd.gram import EXACT, GramOperator, diagonal_of, largest_diagonal
-from fastmcmd.gram.cost import entry_cost
 from fastmcmd.gram.precision import dtype_name
 from fastmcmd.kernels import Delta, Kernel
 from fastmcmd.kernels.base import UNIT
@@ -294,13 +293,12 @@ class DenseFit:
         def cost(rows: int, outputs: int) -> float:  # as many points as rows: not those of one call
             return float(rows) ** 2 * len(nature) + self._pairs_cost(outputs)
 
-        pays = cost(len(gram), gram.entry_count) < cost(*[len(self.outputs)] * 2)
-        return gram if pays else None
+        outputs = len(self.outputs)
+        return gram if cost(len(gram), gram.entry_count) < cost(outputs, outputs) else None
 
     def _pairs_cost(self, outputs: int) -> float:
-        entry = entry_cost(self.y_kernel, self.outputs.shape[1], self.backend.name)
-        if self.deviations is not None:
-            entry *= ATOM_ENTRY
+        normal, columns = self.deviations is not None, self.outputs.shape[1]
+        entry = pair_cost(self.y_kernel, columns, self.backend.name, normal=normal)
         return float(outputs) ** 2 * entry
 
     def _unit(self, largest: float) -> float:

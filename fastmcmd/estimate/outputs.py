@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
-from fastmcmd.embedding.atoms import ATOM_ENTRY
+from fastmcmd.embedding.atoms import pair_cost
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -35,7 +35,6 @@ from fastmcmd.estimate.panel_rows import LEAST_ROWS, panel_rows
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.task import Task, backend_of
 from fastmcmd.gram import KernelFeatures
-from fastmcmd.gram.cost import entry_cost
 from fastmcmd.kernels import Kernel
 from fastmcmd.solvers.costs import EXACT_COST, factor_cost
 
@@ -188,10 +187,13 @@ def _may_take_landmarks(sides: tuple[Sample, Sample], task: Task) -> bool:
 def _pairs_cost(sides: tuple[Sample, Sample], task: Task) -> float:
     """Return the cost of kernel values between all outputs or atoms, in float32 operations."""
     outputs = sum(filter(None, (task.atom_count(side.outputs) for side in sides)))
-    entry = entry_cost(
-        task.y_kernel, _columns(sides[0]), backend_of(task.options, task.y_kernel).name
-    )
-    return float(outputs) ** 2 * entry * (ATOM_ENTRY if any_predicted(sides) else 1.0)
+    return float(outputs) ** 2 * _pair_cost(sides, task)
+
+
+def _pair_cost(sides: tuple[Sample, Sample], task: Task) -> float:
+    backend = backend_of(task.options, task.y_kernel).name
+    normal = any_predicted(sides)
+    return pair_cost(task.y_kernel, _columns(sides[0]), backend, normal=normal)
 
 
 def in_few_columns(
@@ -601,8 +603,7 @@ def _small(sides: tuple[Sample, Sample], task: Task) -> bool:
     predicted = any_predicted(sides)
     n = max(map(len, sides))
     features = _PREDICTED_FEATURES + _PREDICTED_ROW * n if predicted else _DRAWN_FEATURES
-    entry = entry_cost(task.y_kernel, _columns(sides[0]), backend_of(options, task.y_kernel).name)
-    entry *= ATOM_ENTRY if predicted else 1.0
+    entry = _pair_cost(sides, task)
 
     def cost(outputs: int) -> float:
         """Return the cost of solutions at each point, and of their quadratic forms over the outputs."""

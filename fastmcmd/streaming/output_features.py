@@ -223,8 +223,7 @@ class Lattice(OutputMap):
             low, high = _range_of(prediction, tail)
             fits = np.ones(len(tails), dtype=bool)
             for part, (gamma, _) in enumerate(self.parts):
-                step = self._step(gamma)
-                first, last = np.floor(low / step) - _REACH, np.ceil(high / step) + _REACH
+                first, last = _ends_of(low, high, self._step(gamma))
                 places = columns[columns[:, 0] == part, 1]
                 count = np.searchsorted(places, last, "right") - np.searchsorted(places, first)
                 fits &= count == last - first + 1
@@ -273,9 +272,14 @@ def _range_of(prediction: Predictive, tail: float) -> tuple[Array, Array]:
     return low, np.maximum(low, high)
 
 
+def _ends_of(low: Array, high: Array, step: float) -> tuple[Array, Array]:
+    """Return the first and last places (n,) of the bumps that each range reaches."""
+    return np.floor(low / step) - _REACH, np.ceil(high / step) + _REACH
+
+
 def _intervals(low: Array, high: Array, step: float) -> tuple[Array, Array]:
     """Return the first and last places (s,) of the disjoint runs of bumps that ranges reach."""
-    first, last = np.floor(low / step) - _REACH, np.ceil(high / step) + _REACH
+    first, last = _ends_of(low, high, step)
     if not (np.abs(first).max() < 2**52 and np.abs(last).max() < 2**52):
         raise NumericalError(
             f"y or a prediction is {max(abs(low).max(), abs(high).max()):.3g}, too large for a y_kernel "
