@@ -27,12 +27,11 @@ constexpr int micro_rows = vector_registers == 32 ? (NV == 1   ? 14
 constexpr int max_vectors = vector_registers == 32 ? 4 : 2;
 constexpr int max_panels = max_vectors / vectors_per_panel;
 
-// Coordinates per block. Each block of a panel product reads and writes the result once more: with
-// AVX-512 blocks of 256 run at 0.97 of sgemm's rate, blocks of 64 at 0.90, although the right operand
-// (4 vectors x 256 x 64 bytes) then comes from the second-level cache. With AVX2 both are equal. Other
-// products keep the right operand (2 x 128 x 64 bytes) in the first-level cache.
-constexpr index_t panel_block = 256;
-constexpr index_t product_block = 128;
+// Coordinates per block. Each block of a panel product reads and writes the result once more, but from 192
+// on the right operand (4 vectors x 192 x 64 bytes) exceeds the first-level cache: on an Intel core with a
+// busy neighbour blocks of 128 run at 1.06 of sgemm's rate and blocks of 256 at 0.96, on a quiet AMD core
+// blocks of 256 at 0.97 and blocks of 64 at 0.90.
+constexpr index_t coordinate_block = 128;
 
 struct dot_op {
   template <class T, class V = vec<T>>
@@ -152,8 +151,8 @@ inline void panel_product(index_t k, index_t a_panels, const T* a, index_t a_pan
                           index_t b_panels, const T* b, index_t b_panel, T* c, index_t c_row,
                           index_t c_panel, update mode, bool lower, Finish finish) {
   constexpr int width = static_cast<int>(panel_width<T>);
-  for (index_t start = 0; start < k; start += panel_block) {
-    const index_t kc = k - start < panel_block ? k - start : panel_block;
+  for (index_t start = 0; start < k; start += coordinate_block) {
+    const index_t kc = k - start < coordinate_block ? k - start : coordinate_block;
     const bool last = start + kc == k;
     const update how = start > 0 && mode == update::store ? update::add : mode;
     for (index_t j = 0; j < b_panels;) {
@@ -212,8 +211,8 @@ template <class T, int A_ROW, class Fetch>
 inline void multiply_with(index_t m, index_t k, index_t nv, const T* a, index_t a_row,
                           index_t a_col, vector_rows<const T> b, vector_rows<T> c, update mode,
                           Fetch ahead) {
-  for (index_t start = 0; start < k; start += product_block) {
-    const index_t kc = k - start < product_block ? k - start : product_block;
+  for (index_t start = 0; start < k; start += coordinate_block) {
+    const index_t kc = k - start < coordinate_block ? k - start : coordinate_block;
     const update how = start > 0 && mode == update::store ? update::add : mode;
     const T* left = a + start * a_col;
     for (index_t v = 0; v < nv;) {

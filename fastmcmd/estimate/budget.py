@@ -13,6 +13,7 @@ __all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "points_at_once", "pool_byte
 
 TILE_BYTES = 4_000_000  # a thread's tiles and partial products
 _CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold at once
+_OUTPUT_ARRAYS = 6  # numbers for each output: its values, their order, and where it came from
 _POINT_ARRAYS = 12  # numbers for each evaluation point: values, errors, and what they are made of
 _IMAGES = 2  # arrays of the images of a block of points
 _IMAGE_ELEMENTS = 1 << 19  # of such an array: 4 MB
@@ -32,7 +33,8 @@ class Budget:
     limit : int
         ``memory_limit``.
     working : int
-        Bytes of outputs, features, right-hand sides, iterates and thread-local tiles.
+        Bytes of outputs and thread-local tiles, and of the largest stage: features of outputs, iterates of
+        the systems, or values at points. Each frees its arrays before the next.
     estimated : bool
         Whether the rank of the output kernel, on which they depend, is only known from some outputs.
     """
@@ -47,11 +49,12 @@ class Budget:
         estimated: bool = False, on_device: bool = False,
     ) -> Budget:  # fmt: skip
         """Return the budget of a solve with ``columns`` right-hand sides over ``n`` inputs."""
+        kept = 8 * _OUTPUT_ARRAYS * outputs + threads * TILE_BYTES
+        features = 8 * 3 * outputs * rank
         iterates = _CG_ARRAYS * 8 * n * columns
-        features = 8 * outputs * (3 * rank + 6)
         at_once = points if on_device else min(points, points_at_once(columns))
         values = 8 * (_POINT_ARRAYS * points + _IMAGES * at_once * (columns + 2))
-        return Budget(limit, iterates + features + values + threads * TILE_BYTES, estimated)
+        return Budget(limit, kept + max(features, iterates, values), estimated)
 
     def serves_as(self, other: Budget, n: int, dim: int, least: int = 0) -> bool:
         """Tell whether n inputs of ``dim`` columns allow every method here that ``other`` allows.

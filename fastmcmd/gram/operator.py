@@ -55,7 +55,8 @@ from fastmcmd.rows import Rows, as_blocks
 __all__ = ["GramOperator"]
 
 _LEAST_SHARE = 0.1  # of the tiles: less saves too little time for the memory
-_BLOCK_BYTES = 32_000_000  # bytes of rows converted at once if all of them do not fit
+_BLOCK_BYTES = 32_000_000  # bytes of rows read or converted at once if all of them do not fit
+_PIECE_BYTES = 4_000_000  # of those with which a block is multiplied: small next to any limit, reused at once
 
 
 class GramOperator:
@@ -422,7 +423,7 @@ class GramOperator:
         out = np.empty((len(grid), v.shape[1]))
         for rows, targets in self._converted(grid, kind):
             total: NDArray[np.float64] | None = None
-            for columns, points in blocks or self._converted(self.x, kind):
+            for columns, points in blocks or self._pieces(self.x, kind):
                 part = self.backend.matmul(self.kernel, targets, points, v[columns])
                 total = part if total is None else np.add(total, part, out=total)
             if total is not None and len(total) == len(out):
@@ -437,6 +438,17 @@ class GramOperator:
             return
         for rows, some in as_blocks(x, self.block_rows(x)):
             yield rows, self.prepare(some, dtype)
+
+    def _pieces(self, x: HostArray | Rows, dtype: DType) -> Iterator[tuple[slice, Points]]:
+        """Yield the same in pieces of blocks, whose memory the next one takes."""
+        if self._stay(x):
+            yield from self._converted(x, dtype)
+            return
+        step = max(256, _PIECE_BYTES // (8 * x.shape[1]))
+        for block, rows in as_blocks(x, self.block_rows(x)):
+            for piece, some in as_blocks(rows, step):
+                start = block.start + piece.start
+                yield slice(start, start + len(some)), self.prepare(some, dtype)
 
     def columns(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return K(x, grid) (n, q) in float64, the right-hand sides of the dense form."""
