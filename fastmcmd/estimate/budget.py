@@ -14,7 +14,7 @@ __all__ = ["TILE_BYTES", "Budget", "low_rank_peak", "points_at_once", "pool_byte
 TILE_BYTES = 4_000_000  # a thread's tiles and partial products
 _CG_ARRAYS = 10  # (n, r) arrays in float64 that block CG and its certificate hold at once
 _OUTPUT_ARRAYS = 6  # numbers for each output: its values, their order, and where it came from
-_POINT_ARRAYS = 12  # numbers for each evaluation point: values, errors, and what they are made of
+_POINT_ARRAYS = 14  # numbers for each evaluation point: values, errors, and what they are made of
 _IMAGES = 2  # arrays of the images of a block of points
 _IMAGE_ELEMENTS = 1 << 19  # of such an array: 4 MB
 _LEAST_POINTS = 1024  # of such a block: enough tiles for several threads
@@ -46,15 +46,19 @@ class Budget:
     @staticmethod
     def of(
         limit: int, *, n: int, columns: int, outputs: int, rank: int, points: int, threads: int,
-        estimated: bool = False, on_device: bool = False,
+        estimated: bool = False, on_device: bool = False, in_stages: bool = True,
     ) -> Budget:  # fmt: skip
-        """Return the budget of a solve with ``columns`` right-hand sides over ``n`` inputs."""
+        """Return the budget of a solve with ``columns`` right-hand sides over ``n`` inputs.
+
+        ``in_stages`` tells whether features, iterates and values are freed before the next of them.
+        """
         kept = 8 * _OUTPUT_ARRAYS * outputs + threads * TILE_BYTES
         features = 8 * 3 * outputs * rank
         iterates = _CG_ARRAYS * 8 * n * columns
         at_once = points if on_device else min(points, points_at_once(columns))
         values = 8 * (_POINT_ARRAYS * points + _IMAGES * at_once * (columns + 2))
-        return Budget(limit, kept + max(features, iterates, values), estimated)
+        stages = features, iterates, values
+        return Budget(limit, kept + (max if in_stages else sum)(stages), estimated)
 
     def serves_as(self, other: Budget, n: int, dim: int, least: int = 0) -> bool:
         """Tell whether n inputs of ``dim`` columns allow every method here that ``other`` allows.

@@ -70,7 +70,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     n = max(len(nature.design), len(model.design))
     budget = Budget.of(
         options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,
-        threads=get_num_threads(),
+        threads=get_num_threads(), in_stages=False,
     )  # fmt: skip
     least: tuple[()] | tuple[int, str] = ()
     if options.solver == "cholesky":

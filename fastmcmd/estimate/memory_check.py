@@ -50,7 +50,7 @@ def exceeding_budget(nature: Sample, model: Sample, task: Task) -> Budget | None
         least = most = usual = _DENSE
     else:
         # All outputs have a rank of 0.8 to 1.3 times that of some, and mostly a little more.
-        least, most, usual = (math.ceil(share * rank) for share in (0.8, 1.3, 1.2))
+        least, most, usual = (math.ceil(share * rank) for share in (0.8, 1.3, 1.1))
         most += 6
     if _budget(n, most, outputs, sides, task).holds(*least_for(list(sides), task)):
         return None

@@ -45,7 +45,7 @@ for limit, options in json.loads(sys.argv[1]):
 )
 CASES = [
     ("34MB", {}, "partly packed"),
-    ("68MB", {}, "partly packed"),
+    ("50MB", {}, "partly packed"),
     ("150MB", {}, "packed"),
     ("200MB", {"dtype": "float64"}, "packed"),
     ("200MB", {"solver": "cholesky"}, "packed"),
@@ -122,16 +122,17 @@ def test_limits_too_small_say_the_same(rng):
     x = rng.normal(size=(20_000, 16))
     y, p = np.sin(x[:, 0]) + 0.3 * rng.normal(size=(2, 20_000))
     needs = {}
-    for limit in ("30MB", "90MB"):
+    for limit in ("30MB", "60MB"):
         for call, parts in (fm.cce, (x, y, p)), (fm.plan, (x,)):
             options = {"y": y} if call is fm.plan else {}
             with pytest.raises(fm.MemoryLimitError, match="memory_limit is") as caught:
                 call(*parts, memory_limit=limit, **options)
             amount = re.search(r"(about|at least) (\d+) MB are needed", str(caught.value))
             needs[call, limit] = amount[1], int(amount[2])
-    assert [needs[fm.cce, limit][0] for limit in ("30MB", "90MB")] == ["about", "at least"]
-    least = needs[fm.cce, "90MB"][1]
-    assert all(least <= need <= 1.2 * least for _, need in needs.values()), needs
+    assert [needs[fm.cce, limit][0] for limit in ("30MB", "60MB")] == ["about", "at least"]
+    least = needs[fm.cce, "60MB"][1]
+    for (call, _), (_, need) in needs.items():  # a plan knows less: the observed outcomes only
+        assert least <= need <= (1.35 if call is fm.plan else 1.2) * least, needs
     assert fm.cce(x, y, p, memory_limit=f"{least + 1}MB").info.solver == "cg"
 
 

@@ -123,12 +123,13 @@ def test_auto_takes_landmarks_where_cg_exceeds_the_budget():
 
 @pytest.mark.slow
 def test_auto_takes_landmarks_below_the_rows_it_usually_looks_at_them(monkeypatch):
-    """All features of 3,000 rows with many draws exceed the limit; blocks of them fit."""
-    rng, n = np.random.default_rng(1), 3000
+    """The iterates of CG exceed the limit; blocks of rows fit."""
+    rng, n = np.random.default_rng(1), 6000
     x = rng.normal(size=(n, 1))
     y = noisy_sine(rng, x)
-    draws = y[:, None] + 0.3 * rng.normal(size=(n, 60))
-    options = {"x_kernel": fm.RBF(0.5), "tol": 1e-4, "memory_limit": "41MB", "backend": "cpu"}
+    draws = y[:, None] + 0.3 * rng.normal(size=(n, 10))
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(2.0), "tol": 1e-4}
+    options |= {"memory_limit": "52MB", "backend": "cpu"}
     monkeypatch.setattr("fastmcmd._base.threads._thread_count", 2)  # each has tiles of its own
     monkeypatch.setattr("fastmcmd.estimate.lowrank_choice._OF_COLUMNS", {1: (n + 1, 0.0)})
     with pytest.raises(fm.MemoryLimitError):

@@ -29,7 +29,7 @@ from fastmcmd.solvers.scratch import ScratchFile
 
 N = 440
 PIECES = 7  # block columns of 64
-ON_DISK = {"n": 1600, "memory_limit": "23MB"}  # with cache_dir: 25 block rows, several groups
+ON_DISK = {"n": 1600, "memory_limit": "20MB"}  # with cache_dir: 25 block rows, several groups
 CASES = {
     "cpu float64": {},
     "cpu float32": {"dtype": "float32", "tol": 1e-3},
