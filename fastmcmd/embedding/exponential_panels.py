@@ -1,20 +1,22 @@
 """Inner products of polynomial densities on panels of the line, for sums of exponentials.
 
-The kernel ``p(s) exp(-s)``, ``s = rate |y - z|``, of numbers on different sides of a panel's end is a sum of
-products of one function of each number: with ``s = s_1 + d + s_2``, the panels' moments of
-``s_1^j exp(-s_1)`` and of ``s_2^k exp(-s_2)`` are enough. So densities that are polynomials on panels have inner
-products, with each other and with single outputs, to rounding, and kinks of the kernel cost nothing.
+For numbers on different sides of a panel's end, the kernel ``p(s) exp(-s)``, ``s = rate |y - z|``, is a
+sum of products of one function of each number. With ``s = s_1 + d + s_2``, the panels' moments of
+``s_1^j exp(-s_1)`` and of ``s_2^k exp(-s_2)`` are enough. So densities that are polynomials on panels have
+inner products, with each other and with single outputs, to rounding. Kinks of the kernel cost nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from itertools import pairwise
 from math import factorial
 
 import numpy as np
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.cached import cached_property
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.embedding.exponential_sums import ExponentialSum
 
@@ -24,8 +26,8 @@ TERMS = 16  # polynomials of a panel
 _WINDOW = 40.0  # exp(-40) is below rounding
 _FAR = 800.0  # exp(-800) is 0
 _NODES = 40  # of a window: exact to rounding for polynomials times exp(-s), s from 0 to 40
-_MOST_INTEGRALS = 4
-_CANCELS = 1e-9
+_MOST_INTEGRALS = 4  # that bound errors: more would gain little
+_CANCELS = 1e-9  # a derivative of a sum, relative to those of its terms, that is rounding
 _POINTS = 1 << 15  # outputs, times the nodes of a window, at once
 
 
@@ -95,9 +97,9 @@ class ExponentialPanels:
         inside = inside[y[inside] > low[panel[inside]]]
         for start in range(0, len(inside), max(1, _POINTS // _NODES)):
             some = inside[start : start + max(1, _POINTS // _NODES)]
-            own = panel[some]
-            a, length = low[own], lengths[own]
-            out[some, own] = self._around(y[some] - a, length)
+            places = panel[some]
+            a, length = low[places], lengths[places]
+            out[some, places] = self._around(y[some] - a, length)
         return out.reshape(len(y), -1)
 
     def _around(self, place: Array, length: Array) -> Array:
@@ -105,8 +107,8 @@ class ExponentialPanels:
         total = np.zeros((len(place), TERMS))
         z, w = gauss_legendre(_NODES)
         for rate, coefficients in self.kernel.terms:
-            for sign, room in ((-1.0, place), (1.0, length - place)):
-                window = _windows(rate, room)
+            for sign, extent in ((-1.0, place), (1.0, length - place)):
+                window = _windows(rate, extent)
                 gap = window[:, None] * (z + 1) / 2
                 weight = window[:, None] * w / 2 * _decay(rate * gap, coefficients, 0, 0)
                 x = 2 * (place[:, None] + sign * gap) / length[:, None] - 1
@@ -115,12 +117,12 @@ class ExponentialPanels:
         return total
 
     def _within(self, length: float) -> Array:
-        """Return the inner products (TERMS, TERMS) on a panel: integrals of the values around each place."""
+        """Return the inner products (TERMS, TERMS) on a panel, from the values around each place."""
         rates = [rate for rate, _ in self.kernel.terms if rate]
         cuts = sorted({0.0, length, *(c for rate in rates for c in _cuts(rate, length))})
         z, w = gauss_legendre(_NODES)
         total = np.zeros((TERMS, TERMS))
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, stop in pairwise(cuts):
             place = start + (stop - start) * (z + 1) / 2
             at = polynomials(2 * place / length - 1, np.full(len(place), length))
             around = self._around(place, np.full(len(place), length))
@@ -131,9 +133,9 @@ class ExponentialPanels:
 _SIGNS = (-1.0) ** np.arange(TERMS)  # of the polynomials on a panel that is turned around
 
 
-def _windows(rate: float, room: Array) -> Array:
-    """Return how far (m,) a term reaches within the room on one side."""
-    return np.minimum(room, _WINDOW / rate) if rate else room
+def _windows(rate: float, extent: Array) -> Array:
+    """Return how far (m,) a term reaches within the extent on one side."""
+    return np.minimum(extent, _WINDOW / rate) if rate else extent
 
 
 def _cuts(rate: float, length: float) -> list[float]:
@@ -153,8 +155,8 @@ def _decay(s: Array, coefficients: tuple[float, ...], j: int, k: int) -> Array:
     """Return the factor of ``s_1^j exp(-s_1) s_2^k exp(-s_2)`` in ``p(r) exp(-r)``, r = s_1 + s + s_2."""
     total, power = np.zeros(s.shape), np.ones(s.shape)
     for degree in range(j + k, len(coefficients)):
-        rest = degree - j - k
-        ways = factorial(degree) / (factorial(j) * factorial(k) * factorial(rest))
+        degrees_left = degree - j - k
+        ways = factorial(degree) / (factorial(j) * factorial(k) * factorial(degrees_left))
         total += coefficients[degree] * ways * power
         power = power * s
     return np.asarray(total * np.exp(-s))
@@ -193,7 +195,7 @@ def largest_errors(kernel: ExponentialSum, length: float) -> float:
 def _spectral_bounds(kernel: ExponentialSum) -> tuple[float, ...]:
     """Return ``sup sqrt(k^(w) w^(2 m))`` for m = 0, 1 and so on, as long as it is finite."""
     terms = [(rate, c) for rate, c in kernel.terms if rate]
-    # k^ falls with the first odd derivative at 0 that is not 0: of order 2 m - 1 if m integrals are allowed.
+    # The first odd derivative that is not 0 at 0 has order 2 m - 1 if m integrals are allowed.
     orders = 1 + next(
         (m for m in range(1, _MOST_INTEGRALS) if _is_odd(terms, 2 * m - 1)), _MOST_INTEGRALS
     )

@@ -64,7 +64,7 @@ def shared_panels(
     most : int
         Largest number of panels.
     """
-    parts = [_Part.of(weight, one, kernel, goal) for weight, one in parts_of(prediction)]
+    parts = [_DensityPart.of(weight, one, kernel, goal) for weight, one in parts_of(prediction)]
     ends = np.concatenate([part.ends for part in parts])
     if not np.isfinite(ends).all() or not ends.min() < ends.max():
         return None
@@ -101,7 +101,7 @@ def shared_panels(
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _DensityPart:
     """A component of the predictions, and what its quadrature needs.
 
     Attributes
@@ -128,13 +128,15 @@ class _Part:
     ends: Array
 
     @staticmethod
-    def of(weight: Array, prediction: Predictive, kernel: ExponentialSum, goal: float) -> _Part:
+    def of(
+        weight: Array, prediction: Predictive, kernel: ExponentialSum, goal: float
+    ) -> _DensityPart:
         level = np.full((len(prediction), 1), _TAIL * goal)
         low, high = prediction.quantiles_at(level), prediction.upper_quantiles_at(level)
         ends = np.array([low.min(), high.max()])
-        return _Part(weight, prediction, kernel, goal, prediction.quantile(0.5), ends)
+        return _DensityPart(weight, prediction, kernel, goal, prediction.quantile(0.5), ends)
 
-    def take(self, rows: NDArray[np.intp]) -> _Part:
+    def take(self, rows: NDArray[np.intp]) -> _DensityPart:
         """Return some rows."""
         return replace(
             self,
@@ -144,7 +146,7 @@ class _Part:
         )
 
     def on(self, a: float, b: float, most: float) -> tuple[Array, Array] | None:
-        """Return coefficients (n, 16) on a panel, and errors (n,); None if one is certainly over ``most``."""
+        """Return coefficients (n, 16) on a panel, and errors (n,); None if one is over ``most``."""
         size = float(np.sqrt(self.kernel.at_zero))
         mass = self._mass(a, b)
         coefficients, error = np.zeros((len(mass), TERMS)), size * mass
@@ -167,7 +169,7 @@ class _Part:
         return coefficients, error
 
     def _projected(self, rows: NDArray[np.intp], ends: list[Array]) -> tuple[Array, Array]:
-        """Return coefficients (m, 16) of rows, and L2 norms (m,) of the residuals, by rules between ends (m,)."""
+        """Return coefficients (m, 16) of rows, and L2 norms (m,) of residuals, by rules between ends."""
         z, w = gauss_legendre(_NODES)
         low, length = float(ends[0][0]), float(ends[-1][0] - ends[0][0])
         pieces = [(start[:, None], (stop - start)[:, None] / 2) for start, stop in pairwise(ends)]
@@ -179,12 +181,12 @@ class _Part:
             if len(pieces) == 1:
                 basis = polynomials(x[0], np.full(_NODES, length))
                 c = (density * weight) @ basis
-                rest = density - c @ basis.T
+                residual = density - c @ basis.T
             else:
                 basis = polynomials(x, np.full(x.shape, length))
                 c = np.einsum("nk,nkl->nl", density * weight, basis)
-                rest = density - np.einsum("nl,nkl->nk", c, basis)
-            return c, np.sqrt(np.einsum("nk,nk->n", weight, rest * rest))
+                residual = density - np.einsum("nl,nkl->nk", c, basis)
+            return c, np.sqrt(np.einsum("nk,nk->n", weight, residual * residual))
 
     def _mass(self, a: float, b: float) -> Array:
         """Return the probabilities (n,) of a panel, from the tail in which they are accurate."""
@@ -202,7 +204,9 @@ class _Part:
         return mass
 
 
-def _on_panel(parts: list[_Part], a: float, b: float, most: float) -> tuple[Array, Array] | None:
+def _on_panel(
+    parts: list[_DensityPart], a: float, b: float, most: float
+) -> tuple[Array, Array] | None:
     """Return coefficients (n, 16) of all parts together, and errors (n,); None if one is over ``most``."""
     n = len(parts[0].weight)
     coefficients, errors = np.zeros((n, TERMS)), np.zeros(n)

@@ -1,5 +1,7 @@
 """Inner products of polynomial densities on panels, and densities on panels, against mpmath and SciPy."""
 
+from itertools import pairwise
+
 import mpmath
 import numpy as np
 import pytest
@@ -69,8 +71,8 @@ def test_inner_products(name):
     panels = ExponentialPanels(kernel, EDGES)
     inner = panels.inner
     np.testing.assert_allclose(inner, inner.T, rtol=0, atol=1e-13)
-    for one, other, k, m in [(0, 0, 2, 2), (0, 1, 1, 3), (1, 2, 4, 0), (2, 2, 7, 7), (2, 3, 1, 2), (3, 3, 0, 0),
-                             (3, 3, 5, 5), (3, 4, 1, 1), (1, 4, 0, 0)]:  # fmt: skip
+    for one, other, k, m in [(0, 0, 2, 2), (0, 1, 1, 3), (1, 2, 4, 0), (2, 2, 7, 7), (2, 3, 1, 2),
+                             (3, 3, 0, 0), (3, 3, 5, 5), (3, 4, 1, 1), (1, 4, 0, 0)]:  # fmt: skip
         low, high = EDGES[one], EDGES[one + 1]
         layers = [0.0, 0.5, 2.0, 6.0, 20.0, 60.0, 200.0]
         cuts = np.unique(
@@ -87,7 +89,7 @@ def test_inner_products(name):
             )
 
         expected = sum(integrate.quad(integrand, *pair, epsabs=1e-14, epsrel=1e-11)[0]
-                       for pair in zip(cuts[:-1], cuts[1:], strict=True))  # fmt: skip
+                       for pair in pairwise(cuts))  # fmt: skip
         np.testing.assert_allclose(
             inner[one * TERMS + k, other * TERMS + m], expected, rtol=1e-9, atol=1e-12
         )
@@ -98,20 +100,25 @@ def rows(family):
     rng = np.random.default_rng(2)
     loc, scale = rng.normal(size=40), rng.uniform(0.2, 1.0, 40)
     scale[3], scale[17], loc[30] = 1e-4, 300.0, 4e4
-    return {
-        "student": lambda: fm.StudentT(3.0, loc, scale),
-        "cauchy": lambda: fm.StudentT(1.0, loc, scale),
-        "laplace": lambda: fm.Laplace(loc, scale),
-        "logistic": lambda: fm.Logistic(loc, scale),
-        "mixture": lambda: fm.Mixture([fm.Gaussian(loc, scale), fm.Laplace(loc + 1, scale)]),
-    }[family]()
+    return (
+        loc,
+        scale,
+        {
+            "student": lambda: fm.StudentT(3.0, loc, scale),
+            "cauchy": lambda: fm.StudentT(1.0, loc, scale),
+            "laplace": lambda: fm.Laplace(loc, scale),
+            "logistic": lambda: fm.Logistic(loc, scale),
+            "mixture": lambda: fm.Mixture([fm.Gaussian(loc, scale), fm.Laplace(loc + 1, scale)]),
+        }[family](),
+    )
 
 
 @pytest.mark.parametrize("name", ["laplacian", "matern"])
 @pytest.mark.parametrize("family", ["student", "cauchy", "laplace", "logistic", "mixture"])
 def test_errors_of_densities(family, name):
     """Differences of expectations are within the errors: ``k(z, z)`` is 1."""
-    prediction, kernel = rows(family), densities_kernel(KERNELS[name])
+    loc, scale, prediction = rows(family)
+    kernel = densities_kernel(KERNELS[name])
     densities = shared_panels(prediction, kernel, 1e-6, 600)
     assert densities.error.max() <= 1e-5
     panels = ExponentialPanels(kernel, densities.edges)
@@ -119,17 +126,18 @@ def test_errors_of_densities(family, name):
     values = panels.at(z) @ densities.coefficients.T
     for row in (0, 3, 9, 17, 30):
         one = prediction.take(np.array([row]))
-        middle, spread = one.quantile(0.5)[0], np.ptp(one.quantile(np.array([0.25, 0.75])))
-        steps = spread * np.concatenate(
+        steps = scale[row] * np.concatenate(
             [-(4.0 ** np.arange(26, -3, -1)), [0.0], 4.0 ** np.arange(-2, 27)]
         )
+        around = np.concatenate([loc[row] + steps, loc[row] + 1 + steps])
         for i, point in enumerate(z):
             near = point + np.array([-30.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 30.0])
-            cuts = np.unique([*(middle + steps), *near])
+            cuts = np.unique(np.append(around, near))
             x, w = np.polynomial.legendre.leggauss(30)
             y = ((cuts[:-1] + cuts[1:])[:, None] + np.diff(cuts)[:, None] * x).ravel() / 2
             weight = (np.diff(cuts)[:, None] / 2 * w).ravel()
             density = np.exp(one.log_densities(y[None])[0])
+            assert abs(weight @ density - 1) <= 1e-8
             expected = weight @ (density * KERNELS[name](y[:, None], np.array([[point]]))[:, 0])
             assert abs(values[i, row] - expected) <= densities.error[row] + 2e-8
 
