@@ -141,6 +141,8 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "smooth_panels", loops.smooth_panels);
   def(m, "project_bumps", loops.project_bumps);
   def(m, "row_distances", loops.row_distances);
+  def(m, "matern_of_normals", loops.matern_of_normals);
+  def(m, "matern_of_normal_pairs", loops.matern_of_normal_pairs);
 }
 
 }  // namespace fastmcmd

@@ -12,6 +12,7 @@
 #include "loops/edges.h"
 #include "loops/forms.h"
 #include "loops/gamma_densities.h"
+#include "loops/half_lines.h"
 #include "loops/integrals.h"
 #include "loops/isotonic.h"
 #include "loops/metrics.h"
@@ -47,6 +48,7 @@ const loop_table loops = {
     correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, interval_scores, gamma_log_densities, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
     step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, roots_of_forms,
     chebyshev_moments, add_quadratic_forms, smooth_panels, project_bumps, row_distances,
+    matern_of_normals, matern_of_normal_pairs,
 };
 
 }  // namespace FASTMCMD_ISA_NAMESPACE

@@ -1018,6 +1018,20 @@ def project_bumps(y: _F64, low: _F64, high: _F64, rate: float, z: _F64, w: _F64,
 def row_distances(rows: _F64, columns: _F64, out: _F64) -> None:
     """Write the Euclidean distances (k, m) of rows (k, d) from other rows, transposed (d, m)."""
 
+def matern_of_normals(mean: _F64, deviation: _F64, rate: float, order: int, out: _F64) -> None:
+    """Write ``E p(r) exp(-r)`` (n,) for ``r = rate |D|`` of normal D; mean and deviation are (n,).
+
+    p(r) is 1, 1 + r or 1 + r + r^2 / 3 for ``order`` 0, 1 or 2.
+    """
+
+def matern_of_normal_pairs(
+    mean: _F64, deviation: _F64, against: _F64, spread: _F64, rate: float, order: int, out: _F64
+) -> None:
+    """Write the same (n, m) for the differences of independent normal numbers.
+
+    Means and standard deviations of the one set are (n,), those of the other (m,).
+    """
+
 def isa() -> str:
     """Name of the instruction set in use."""
 

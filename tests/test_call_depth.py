@@ -17,7 +17,10 @@ PACKAGE = str(Path(fm.__file__).parent)
 # package, later of the standard library.
 COMPREHENSIONS = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"}
 # Loops over rows that have nothing to do with the kernel matrix: checks, norms, hashes, closed forms.
-LOOPS = {"all_finite", "rbf_of_normal_pairs", "rbf_of_normals", "row_hashes", "row_squares"}
+LOOPS = {
+    "all_finite", "matern_of_normal_pairs", "matern_of_normals", "rbf_of_normal_pairs", "rbf_of_normals",
+    "row_hashes", "row_squares",
+}  # fmt: skip
 BACKPORT = str(Path(PACKAGE, "_base", "cached.py"))
 
 

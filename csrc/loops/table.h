@@ -125,6 +125,9 @@ struct loop_table {
   void (*project_bumps)(in y, in low, in high, double rate, ins z, ins w,
                         cube<double> coefficients);
   void (*row_distances)(ins rows, ins columns, outs distances);
+  void (*matern_of_normals)(in mean, in deviation, double rate, int64_t order, out values);
+  void (*matern_of_normal_pairs)(in mean, in deviation, in against, in spread, double rate,
+                                 int64_t order, outs values);
 };
 
 }  // namespace fastmcmd

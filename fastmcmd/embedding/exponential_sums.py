@@ -17,7 +17,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd.backends.cpu import core
 from fastmcmd.kernels import Constant, Delta, Kernel, Laplacian, Matern, Product, Sum
 
-__all__ = ["ExponentialSum", "split_delta"]
+__all__ = ["ExponentialSum", "densities_kernel", "split_delta"]
 
 
 _MOST_TERMS = 8
@@ -139,6 +139,13 @@ def split_delta(kernel: Kernel) -> tuple[Kernel | None, bool]:
                 return kernel, False
             return (None if one is None or other is None else Product(one, other)), True
     return kernel, False
+
+
+def densities_kernel(kernel: Kernel) -> ExponentialSum | None:
+    """Return a kernel of numbers as densities see it, without `Delta`; None if it has another form."""
+    smooth = split_delta(kernel)[0]
+    parts = None if smooth is None else ExponentialSum.of(smooth, 1)
+    return parts if parts is not None and any(rate for rate, _ in parts.terms) else None
 
 
 def _add_quadratic_forms(y: Array, c: Array, rate: float, polynomial: Array, out: Array) -> None:

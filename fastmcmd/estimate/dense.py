@@ -29,6 +29,7 @@ from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, pair_cost, products, quadratic_forms
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
+from fastmcmd.embedding.panel_gram import PanelGram, PanelOutputs
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense_landmarks import (
@@ -131,6 +132,8 @@ class DenseFit:
         `Delta` parts of the output kernel are zero for them.
     input_features : tuple, optional
         The result of `dense_landmarks.input_features`, if it has been computed.
+    densities : PanelOutputs, optional
+        The model as densities on panels; its spread is then empty, and ``outputs`` are nature's.
     rounding_alone : bool
         Whether rounding in float64 alone kept a solver from its goal so far.
     """
@@ -148,6 +151,7 @@ class DenseFit:
     points: int | None = None
     atomless: tuple[bool, bool] = (False, False)
     input_features: InputFeatures | None = None
+    densities: PanelOutputs | None = None
     iterations: int = 0
     passes: int = 0
     solver: str = ""
@@ -192,8 +196,7 @@ class DenseFit:
         kinds: set[str] = set()
         at_landmarks = self._at_landmarks(grid, largest, unit, underflow)
         if at_landmarks is not None:
-            values, errors = at_landmarks
-            return values, errors, "rigorous"
+            return at_landmarks
         step, start_point = self._block(len(grid)), 0
         saved_state = None if keep is None else keep.load(DenseProgress)
         if saved_state is not None:
@@ -227,15 +230,26 @@ class DenseFit:
             if keep is not None:
                 self.close()
             self._checkpoint = None
-        if self.node_error is not None:
-            kinds.add("sampled")
-            scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
-            errors += self.node_error * scale / 2
-        return values, errors, "sampled" if "sampled" in kinds else "rigorous"
+        kind = "sampled" if "sampled" in kinds else "rigorous"
+        return self._with_node_error(grid, values, errors, kind)
+
+    def _with_node_error(
+        self, grid: HostArray | Rows, values: Array, errors: Array, kind: str
+    ) -> tuple[Array, Array, str]:
+        """Return values, errors with those of nodes of densities, and the kind of all errors together."""
+        if self.node_error is None:
+            return values, errors, kind
+        scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
+        return values, errors + self.node_error * scale / 2, "sampled"
 
     def _forms(self, block: _Block) -> tuple[Array, Array]:
         """Return coefficients, and forms (q,) that are off by their squared 1-norms times `_unit`."""
         gram = self._gram
+        if self.densities is not None:
+            coefficients, atoms = block.coefficients()
+            forms = self._quadratic_forms(coefficients, atoms)
+            forms += self.densities.forms(block.of_nature, block.of_model)
+            return np.concatenate([coefficients, block.of_model]), forms
         if gram is None:
             coefficients, atoms = block.coefficients()
             return coefficients, self._quadratic_forms(coefficients, atoms)
@@ -245,9 +259,9 @@ class DenseFit:
 
     def _at_landmarks(
         self, grid: HostArray | Rows, largest: float, unit: float, underflow: float
-    ) -> tuple[Array, Array] | None:
-        """Return values and error bounds from landmarks of the inputs, or None if solves are needed."""
-        options, sample, gram = self.options, self.samples[0], self._gram
+    ) -> tuple[Array, Array, str] | None:
+        """Return values, error bounds and their kind from landmarks of the inputs, or None."""
+        options, sample, gram = self.options, self.samples[0], self._differences
         if (options.solver, options.dtype) != ("auto", None) or gram is None:
             return None
         most = most_input_landmarks(
@@ -262,33 +276,37 @@ class DenseFit:
             return None
         form = DenseLandmarks.of(*factored, sample.shift, gram)
         values, errors = form.evaluate(grid, unit, underflow, options.tol)
+        values, errors, kind = self._with_node_error(grid, values, errors, "rigorous")
         if not errors.max(initial=0.0) <= options.tol:
             return None
         self.solver, self.rank, self.passes = "lowrank", form.features.rank, 0
         self.peak_bytes = max(self.peak_bytes, form.nbytes)
-        return values, errors
+        return values, errors, kind
+
+    @property
+    def _gram(self) -> DifferenceGram | PanelGram | None:
+        """The Gram matrix of differences of embeddings, unless other quadratic forms take linear time."""
+        return None if self._exponential is not None else self._differences
 
     @cached_property
-    def _gram(self) -> DifferenceGram | None:
-        """The Gram matrix of differences of embeddings, if its quadratic forms take fewer operations."""
+    def _differences(self) -> DifferenceGram | PanelGram | None:
+        """The Gram matrix of differences, if its quadratic forms take fewer operations than all pairs."""
         nature, model = self.samples
-        if (
-            len(nature.design) < _LEAST_INPUTS
-            or self.backend.on_device
-            or self.node_error is not None
-            or self._exponential is not None
-            or any(self.atomless)
-            or not nature.same_system(model)
-        ):
+        inputs = len(nature.design)
+        if inputs < _LEAST_INPUTS or self.backend.on_device or not nature.same_system(model):
+            return None
+        if self.densities is None and (self.node_error is not None or any(self.atomless)):
             return None
         gram = DifferenceGram(
             self.y_kernel,
             self.backend,
             self.outputs,
             self.deviations,
-            self.spread,
-            len(nature.design),
+            self.spread if self.densities is None else self.spread[:1],
+            inputs,
         )
+        if self.densities is not None:
+            return PanelGram(gram, self.densities)
 
         def cost(rows: int, outputs: int) -> float:  # as many points as rows: not those of one call
             return float(rows) ** 2 * len(nature) + self._pairs_cost(outputs)
@@ -313,8 +331,10 @@ class DenseFit:
         roundings = 512 + len(self.outputs) / 256 + 16
         if self._exponential is not None:
             roundings = self._exponential.rounding(len(self.outputs))
-        elif self._gram is not None:
-            roundings += 2 * self._gram.most_outputs
+        if self._differences is not None:
+            roundings += 2 * self._differences.most_outputs
+        if self.densities is not None:
+            roundings += 512 + 2 * self.densities.count
         return entry + largest * UNIT * roundings
 
     @property
@@ -402,6 +422,8 @@ class DenseFit:
                 image += products(self.y_kernel, at, self._atoms, coefficients)
             elif smooth is not None:
                 image += self.backend.matmul(smooth, against, points, coefficients)
+            if self.densities is not None:
+                image -= self.densities.expected(y[:, 0], block.of_model)
             if atoms is not None:
                 equal = self.backend.matmul(Delta(), against, points, atoms)
                 image += self._equality(y)[:, None] * equal
@@ -418,7 +440,8 @@ class DenseFit:
         """The bytes for each point: coefficients, right-hand sides and their residuals."""
         nature, model = self.samples
         n = max(len(nature.design), len(model.design))
-        return 8 * (12 * n + 4 * len(self.outputs))
+        polynomials = 0 if self.densities is None else self.densities.count
+        return 8 * (12 * n + 4 * (len(self.outputs) + polynomials))
 
     @cached_property
     def _use_direct(self) -> bool:
@@ -565,6 +588,16 @@ class _Block:
     def error(self) -> float:
         """Bound on the error of the value that follows from the solutions."""
         return self._errors[0] + self._errors[-1]
+
+    @property
+    def of_nature(self) -> NDArray[np.float64]:
+        """The coefficients (n, q) of nature's inputs."""
+        return self._values[0]
+
+    @property
+    def of_model(self) -> NDArray[np.float64]:
+        """The coefficients (n', q) of the model's inputs."""
+        return self._values[-1]
 
     @property
     def common(self) -> NDArray[np.float64]:

@@ -8,11 +8,15 @@ from numpy.typing import NDArray
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.atoms import normal_atoms
+from fastmcmd.embedding.densities import has_panels
 from fastmcmd.embedding.design import Design
-from fastmcmd.embedding.exponential_sums import split_delta
+from fastmcmd.embedding.exponential_panels import ExponentialPanels
+from fastmcmd.embedding.exponential_sums import densities_kernel, split_delta
 from fastmcmd.embedding.features import pooled
+from fastmcmd.embedding.panel_densities import SharedPanels, shared_panels
+from fastmcmd.embedding.panel_gram import PanelOutputs
 from fastmcmd.embedding.quadrature import refined_nodes
-from fastmcmd.embedding.sample import DrawnOutputs, Sample
+from fastmcmd.embedding.sample import DrawnOutputs, PredictedOutputs, Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.errors import NumericalError
 from fastmcmd.estimate.budget import Budget
@@ -34,6 +38,11 @@ from fastmcmd.solvers.cholesky import least_bytes
 
 __all__ = ["fit_dense"]
 
+_MOST_PANELS = 300  # of 16 polynomials each
+# Factors of the goal of expectations, whose share of the tolerance is 1 / 20. The second leaves more than
+# the tolerance, but still far less than nodes would.
+_COARSER = (8.0, 100.0)
+
 
 def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]:
     """Return the dense form of two samples, and the bytes it needs besides matrices.
@@ -48,6 +57,9 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     options, x_kernel, y_kernel = task.options, task.x_kernel, task.y_kernel
     samples = nature, model
     in_closed_form = pairs_in_closed_form(samples, task)
+    on_panels = None if in_closed_form else _on_panels(samples, task)
+    if on_panels is not None:
+        return _panel_form(samples, on_panels, task)
     if in_closed_form:
         atoms, node_error = [normal_atoms(side.outputs) for side in samples], None
         atomless = False, False
@@ -67,19 +79,9 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
             "say, or a smoother y_kernel"
         )
     columns = atoms[0].values.shape[2] // (2 if in_closed_form else 1)
-    n = max(len(nature.design), len(model.design))
-    budget = Budget.of(
-        options.memory_limit, n=n, columns=16, outputs=len(values), rank=16, points=64,
-        threads=get_num_threads(), in_stages=False,
-    )  # fmt: skip
-    least: tuple[()] | tuple[int, str] = ()
-    if options.solver == "cholesky":
-        least = _least_memory(samples, task.backend, x_kernel, options)
-    backend = task.backend  # of every compiled kernel
-    if not (x_kernel.compiled and y_kernel.compiled):
-        backend = backend_of(options, x_kernel + y_kernel)
+    budget, least = _budget(samples, len(values), task)
     form = DenseFit(
-        backend=backend,
+        backend=_backend(task),
         x_kernel=x_kernel,
         y_kernel=y_kernel,
         samples=samples,
@@ -101,6 +103,88 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
             f"y_kernel has no low rank over these outputs, which solver={options.solver!r} needs: "
             "switched to dense form (lowrank is for output features)"
         )
+    return form, budget.working
+
+
+def _budget(
+    samples: tuple[Sample, Sample], outputs: int, task: Task
+) -> tuple[Budget, tuple[()] | tuple[int, str]]:
+    """Return the budget, and the least bytes that a direct solver needs with a phrase for the message."""
+    options = task.options
+    n = max(len(sample.design) for sample in samples)
+    budget = Budget.of(
+        options.memory_limit, n=n, columns=16, outputs=outputs, rank=16, points=64,
+        threads=get_num_threads(), in_stages=False,
+    )  # fmt: skip
+    if options.solver == "cholesky":
+        return budget, _least_memory(samples, task.backend, task.x_kernel, options)
+    return budget, ()
+
+
+def _backend(task: Task) -> Backend:
+    """Return the backend of both kernels: that of every compiled kernel, or one for this pair."""
+    if task.x_kernel.compiled and task.y_kernel.compiled:
+        return task.backend
+    return backend_of(task.options, task.x_kernel + task.y_kernel)
+
+
+def _on_panels(samples: tuple[Sample, Sample], task: Task) -> SharedPanels | None:
+    """Return the model's densities on panels of the line, or None if these do not serve."""
+    nature, model = samples
+    if not (
+        isinstance(nature.outputs, DrawnOutputs)
+        and isinstance(model.outputs, PredictedOutputs)
+        and has_panels(model.outputs.prediction)
+    ):
+        return None
+    kernel = densities_kernel(task.y_kernel)
+    if kernel is None:
+        return None
+    inputs, most = len(nature.design) + len(model.design), _MOST_PANELS
+    while most and PanelOutputs.bytes_of(most, inputs) > task.options.memory_limit // 4:
+        most //= 2
+    goal = task.expectation_error(model.lam)
+    for coarser in _COARSER:
+        some = shared_panels(model.outputs.prediction, kernel, coarser * goal, most)
+        if some is not None:
+            return some
+    return None
+
+
+def _panel_form(
+    samples: tuple[Sample, Sample], on_panels: SharedPanels, task: Task
+) -> tuple[DenseFit, int]:
+    """Return the dense form of nature's single outputs and the model's densities, and its working bytes."""
+    nature, model = samples
+    assert isinstance(nature.outputs, DrawnOutputs)
+    values, (where,) = pooled(nature.outputs.flat)
+    kernel = densities_kernel(task.y_kernel)
+    assert kernel is not None
+    spread = _spread_of(nature, nature.outputs, where, 1.0)
+    densities = PanelOutputs.of(
+        ExponentialPanels(kernel, on_panels.edges),
+        model.design.average(on_panels.coefficients),
+        values[:, 0],
+        spread,
+        len(nature.design),
+    )
+    error = model.design.average(on_panels.error[:, None])[:, 0]
+    budget, least = _budget(samples, len(values), task)
+    none = np.zeros(0, dtype=np.intp)
+    form = DenseFit(
+        backend=_backend(task),
+        x_kernel=task.x_kernel,
+        y_kernel=task.y_kernel,
+        samples=samples,
+        outputs=values,
+        spread=(spread, Spread(none, none, np.zeros(0))),
+        budget=budget.available(*least),
+        options=task.options,
+        node_error=float(np.sqrt((error**2 / model.shift).sum())),
+        points=len(task.grid),
+        input_features=task.known_input_features(nature),
+        densities=densities,
+    )
     return form, budget.working
 
 

@@ -27,6 +27,7 @@ from fastmcmd.backends import Backend
 from fastmcmd.backends.tall_skinny import cholesky_factor, product, roots_of_forms, substituted
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.features import output_features
+from fastmcmd.embedding.panel_gram import PanelGram
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.gram.cost import KernelMatrix
@@ -100,7 +101,7 @@ class DenseLandmarks:
     ----------
     features : KernelFeatures
         Features f of the inputs.
-    gram : DifferenceGram
+    gram : DifferenceGram or PanelGram
         The matrix M.
     z : ndarray (n, r)
         ``D^-1 F``.
@@ -119,7 +120,7 @@ class DenseLandmarks:
     """
 
     features: KernelFeatures
-    gram: DifferenceGram
+    gram: DifferenceGram | PanelGram
     z: Array
     factor: Array
     inner: Array
@@ -130,7 +131,11 @@ class DenseLandmarks:
 
     @staticmethod
     def of(
-        features: KernelFeatures, f: Array, residuals: Array, shift: Array, gram: DifferenceGram
+        features: KernelFeatures,
+        f: Array,
+        residuals: Array,
+        shift: Array,
+        gram: DifferenceGram | PanelGram,
     ) -> DenseLandmarks:
         """Return the form of features ``f`` (n, r) with their residuals (n,)."""
         z = f / shift[:, None]

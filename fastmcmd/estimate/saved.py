@@ -14,7 +14,10 @@ import numpy as np
 from fastmcmd._base.annotations import DType, HostArray, Json
 from fastmcmd.backends import Backend
 from fastmcmd.embedding.design import Design
+from fastmcmd.embedding.exponential_panels import TERMS, ExponentialPanels
+from fastmcmd.embedding.exponential_sums import densities_kernel
 from fastmcmd.embedding.line import LineFeatures
+from fastmcmd.embedding.panel_gram import PanelOutputs
 from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense import DenseFit
@@ -31,6 +34,7 @@ from fastmcmd.estimate.states import (
     LineState,
     LowRankPartState,
     LowRankState,
+    PanelsState,
     PartState,
     SideState,
     TermState,
@@ -120,7 +124,12 @@ def _form_state(
         form.budget,
         form.node_error,
         form.atomless,
+        None if form.densities is None else _panels_state(form.densities),
     )
+
+
+def _panels_state(densities: PanelOutputs) -> PanelsState:
+    return PanelsState(densities.panels.edges, densities.coefficients)
 
 
 def _output_features_state(features: KernelFeatures | LineFeatures) -> FeaturesState | LineState:
@@ -364,21 +373,45 @@ class _Reader:
         if state.embedding_error is not None:
             _check_size(state.embedding_error, "embedding_error")
         nature, model = (self.sample(side) for side in state.sides)
+        spread = (
+            _spread(state.sides[0], len(outputs), len(nature.design)),
+            _spread(state.sides[1], len(outputs), len(model.design)),
+        )
+        densities = None
+        if state.densities is not None:
+            densities = self.panels(state.densities, outputs, spread[0], nature, model)
         return DenseFit(
             backend=backend_of(self.options, self.x_kernel + self.y_kernel),
             x_kernel=self.x_kernel,
             y_kernel=self.y_kernel,
             samples=(nature, model),
             outputs=outputs,
-            spread=(
-                _spread(state.sides[0], len(outputs), len(nature.design)),
-                _spread(state.sides[1], len(outputs), len(model.design)),
-            ),
+            spread=spread,
             budget=_count(state.budget, "budget", least=0),
             options=self.options,
             node_error=state.embedding_error,
             deviations=deviations,
             atomless=state.atomless,
+            densities=densities,
+        )
+
+    def panels(
+        self, state: PanelsState, outputs: Array, spread: Spread, nature: Sample, model: Sample
+    ) -> PanelOutputs:
+        kernel = densities_kernel(self.y_kernel)
+        if kernel is None or outputs.shape[1] != 1:
+            raise ValueError(f"densities on panels do not serve {self.y_kernel!r}")
+        edges = _numbers(state.edges, "edges", None)
+        if len(edges) < 2 or not (np.diff(edges) > 0).all():
+            raise ValueError("edges of panels must ascend")
+        columns = TERMS * (len(edges) - 1)
+        coefficients = _numbers(state.coefficients, "coefficients", len(model.design), columns)
+        return PanelOutputs.of(
+            ExponentialPanels(kernel, edges),
+            coefficients,
+            outputs[:, 0],
+            spread,
+            len(nature.design),
         )
 
     def design(self, state: DesignState) -> Design:

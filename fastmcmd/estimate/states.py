@@ -133,6 +133,14 @@ class SideState:
 
 
 @dataclass(frozen=True)
+class PanelsState:
+    """Densities on panels: the ends (p + 1,) of these, and coefficients (n, 16 p) of polynomials."""
+
+    edges: Array
+    coefficients: Array
+
+
+@dataclass(frozen=True)
 class DenseState:
     """The dense form: pooled outputs (u, k), their standard deviations, nature and model."""
 
@@ -142,6 +150,7 @@ class DenseState:
     budget: int
     embedding_error: float | None
     atomless: tuple[bool, bool] = (False, False)
+    densities: PanelsState | None = None
 
 
 @dataclass(frozen=True)

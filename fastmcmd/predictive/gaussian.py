@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import scipy
@@ -314,11 +315,20 @@ def of_normal_pairs(
             )
         return values
     columns = range(mean.shape[1])
-    gaps = (mean[:, k, None] - other_mean[None, :, k] for k in columns)
-    stds = ((std[:, k, None], other_std[None, :, k]) for k in columns)
-    if not isinstance(kernel, (RBF, Laplacian, Matern)):
-        return None
-    return of_normal_difference(kernel, gaps, stds)
+    match kernel:
+        case RBF():
+            gaps = (mean[:, k, None] - other_mean[None, :, k] for k in columns)
+            stds = ((std[:, k, None], other_std[None, :, k]) for k in columns)
+            return of_normal_difference(kernel, gaps, stds)
+        case Laplacian(gamma=float() as gamma):
+            vectors = zip(mean.T, std.T, other_mean.T, other_std.T, strict=True)
+            return reduce(
+                np.multiply, (half_lines.laplacian_of_pairs(gamma, *one) for one in vectors)
+            )
+        case Matern(nu=nu, length_scale=length) if len(columns) == 1:
+            numbers = mean[:, 0], std[:, 0], other_mean[:, 0], other_std[:, 0]
+            return half_lines.matern_of_pairs(nu, length, *numbers)
+    return None
 
 
 def of_normal_difference(
