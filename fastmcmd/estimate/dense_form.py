@@ -38,6 +38,7 @@ from fastmcmd.solvers.cholesky import least_bytes
 
 __all__ = ["fit_dense"]
 
+_MOST_IN_CLOSED_FORM = 5000  # inputs; of more, densities on panels take less time than all pairs
 _MOST_PANELS = 300  # of 16 polynomials each
 # Factors of the goal of expectations, whose share of the tolerance is 1 / 20. The second leaves more than
 # the tolerance, but still far less than nodes would.
@@ -57,7 +58,8 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
     options, x_kernel, y_kernel = task.options, task.x_kernel, task.y_kernel
     samples = nature, model
     in_closed_form = pairs_in_closed_form(samples, task)
-    on_panels = None if in_closed_form else _on_panels(samples, task)
+    may_pair = in_closed_form and len(model) <= _MOST_IN_CLOSED_FORM
+    on_panels = None if may_pair else _on_panels(samples, task)
     if on_panels is not None:
         return _panel_form(samples, on_panels, task)
     if in_closed_form:
