@@ -27,12 +27,14 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall_skinny import roots_of_forms, squares_and_largest
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, pair_cost, products, quadratic_forms
+from fastmcmd.embedding.bump_lattice import BumpLattice
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense_landmarks import (
     DenseLandmarks,
+    Differences,
     InputFeatures,
     input_features,
     most_input_landmarks,
@@ -54,7 +56,7 @@ from fastmcmd.solvers import (
     solver_of,
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
-from fastmcmd.solvers.costs import LEAST_CG, exact_cost
+from fastmcmd.solvers.costs import EXACT_COST, LEAST_CG, exact_cost
 from fastmcmd.solvers.factor_file import LeavingAtInterrupt
 from fastmcmd.solvers.protocol import Cost, Solver
 
@@ -181,19 +183,36 @@ class DenseFit:
 
         ``keep`` is the stage that saves finished blocks and factors, and from which evaluation resumes.
         """
+        landmarks = self._landmarks
+        if landmarks is None:
+            return self._by_solves(grid, progress, keep, self._gram)
+        tol = self.options.tol
+        values, errors = landmarks.evaluate(grid, self._underflow, tol)
+        self.solver, self.rank, self.passes = "lowrank", landmarks.features.rank, 0
+        self.peak_bytes = max(self.peak_bytes, landmarks.nbytes)
+        rest = np.flatnonzero(~(errors <= tol))
+        if not len(rest):
+            return values, errors, "rigorous"
+        *exact, kind = self._by_solves(grid[rest], progress, keep, landmarks.gram)
+        better = ~(exact[1] >= errors[rest])
+        values[rest[better]], errors[rest[better]] = exact[0][better], exact[1][better]
+        if len(rest) < len(values):
+            self.solver = "lowrank"
+        return values, errors, kind
+
+    def _by_solves(
+        self,
+        grid: HostArray | Rows,
+        progress: Progress,
+        keep: Stage | None,
+        gram: Differences | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        """Return what `evaluate` does, from systems at each point."""
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
         largest = largest_diagonal(self.y_kernel, self.outputs)
-        unit = self._unit(largest)
-        # Squares of coefficients and residuals underflow at points far from all inputs.
-        nature, model = self.samples
-        lam = min(nature.lam, model.lam)
-        underflow = _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
+        unit, underflow = self._unit(largest, gram), self._underflow
         kinds: set[str] = set()
-        at_landmarks = self._at_landmarks(grid, largest, unit, underflow)
-        if at_landmarks is not None:
-            values, errors = at_landmarks
-            return values, errors, "rigorous"
         step, start_point = self._block(len(grid)), 0
         saved_state = None if keep is None else keep.load(DenseProgress)
         if saved_state is not None:
@@ -212,8 +231,12 @@ class DenseFit:
                 for index, solver in enumerate(self._solvers):
                     block.add(solver.solve(self._problem(index, points, largest), progress))
                 kinds |= block.kinds
-                coefficients, forms = self._forms(block)
-                values[rows], rounding = roots_of_forms(coefficients, forms, unit, underflow)
+                if gram is not None:
+                    values[rows], rounding = gram.norms(block.common, unit, underflow)
+                else:
+                    coefficients, of_atoms = block.coefficients()
+                    forms = self._quadratic_forms(coefficients, of_atoms)
+                    values[rows], rounding = roots_of_forms(coefficients, forms, unit, underflow)
                 errors[rows] = block.error + rounding
                 if keep is not None:
                     stop = min(len(grid), rows.stop)
@@ -233,44 +256,42 @@ class DenseFit:
             errors += self.node_error * scale / 2
         return values, errors, "sampled" if "sampled" in kinds else "rigorous"
 
-    def _forms(self, block: _Block) -> tuple[Array, Array]:
-        """Return coefficients, and forms (q,) that are off by their squared 1-norms times `_unit`."""
-        gram = self._gram
-        if gram is None:
-            coefficients, atoms = block.coefficients()
-            return coefficients, self._quadratic_forms(coefficients, atoms)
-        a = block.common
-        forms = gram.quadratic_forms(a)
-        return gram.sizes[:, None] * a, forms
+    @cached_property
+    def _underflow(self) -> float:
+        """Error of a quadratic form from numbers next to zero.
 
-    def _at_landmarks(
-        self, grid: HostArray | Rows, largest: float, unit: float, underflow: float
-    ) -> tuple[Array, Array] | None:
-        """Return values and error bounds from landmarks of the inputs, or None if solves are needed."""
-        options, sample, gram = self.options, self.samples[0], self._gram
-        if (options.solver, options.dtype) != ("auto", None) or gram is None:
+        Squares of coefficients and residuals underflow at points far from all inputs.
+        """
+        largest = largest_diagonal(self.y_kernel, self.outputs)
+        lam = min(side.lam for side in self.samples)
+        return _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
+
+    @cached_property
+    def _landmarks(self) -> DenseLandmarks | None:
+        """The form at landmarks of the inputs, for all evaluations; None if points need their own systems."""
+        options, sample, differences = self.options, self.samples[0], self._differences
+        if (options.solver, options.dtype) != ("auto", None) or differences is None:
             return None
-        most = most_input_landmarks(
-            self._operators[0], self._pairs_cost(gram.entry_count), len(grid), self.budget
-        )
-        factored = self.input_features
+        most = most_input_landmarks(self._operators[0], self._expected_points, self.budget)
+        factored, largest = self.input_features, largest_diagonal(self.y_kernel, self.outputs)
         if most and factored is None:
             factored = input_features(
                 sample, self.backend, self.x_kernel, largest, options.tol, most
             )
+        self.input_features = None  # its values are in the result
         if factored is None or factored[0].rank > most:
             return None
-        form = DenseLandmarks.of(*factored, sample.shift, gram)
-        values, errors = form.evaluate(grid, unit, underflow, options.tol)
-        if not errors.max(initial=0.0) <= options.tol:
-            return None
-        self.solver, self.rank, self.passes = "lowrank", form.features.rank, 0
-        self.peak_bytes = max(self.peak_bytes, form.nbytes)
-        return values, errors
+        gram = self._cheapest(differences, factored[0].rank)
+        return DenseLandmarks.of(*factored, sample, gram, self._unit(largest, gram))
+
+    @property
+    def _expected_points(self) -> int:
+        """Number of evaluation points for which methods are chosen."""
+        return len(self.samples[0].design) if self.points is None else self.points
 
     @cached_property
-    def _gram(self) -> DifferenceGram | None:
-        """The Gram matrix of differences of embeddings, if its quadratic forms take fewer operations."""
+    def _differences(self) -> DifferenceGram | None:
+        """The Gram matrix of differences of embeddings, if the samples share their systems."""
         nature, model = self.samples
         if (
             len(nature.design) < _LEAST_INPUTS
@@ -281,7 +302,7 @@ class DenseFit:
             or not nature.same_system(model)
         ):
             return None
-        gram = DifferenceGram(
+        return DifferenceGram(
             self.y_kernel,
             self.backend,
             self.outputs,
@@ -290,8 +311,27 @@ class DenseFit:
             len(nature.design),
         )
 
+    def _cheapest(self, differences: DifferenceGram, columns: int) -> Differences:
+        """Return the form of M whose products with so many vectors take the least time."""
+        lattice = BumpLattice.of(differences)
+        pairs = float(len(differences)) ** 2 * columns * EXACT_COST
+        pairs += self._pairs_cost(differences.entry_count) / 2
+        if lattice is None or not EXACT_COST * lattice.cost(columns) < pairs:
+            return differences
+        return lattice
+
+    @cached_property
+    def _gram(self) -> Differences | None:
+        """The Gram matrix of differences of embeddings, if its quadratic forms take fewer operations."""
+        differences = self._differences
+        if differences is None:
+            return None
+        gram = self._cheapest(differences, len(differences))
+        if isinstance(gram, BumpLattice):
+            return gram
+
         def cost(rows: int, outputs: int) -> float:  # as many points as rows: not those of one call
-            return float(rows) ** 2 * len(nature) + self._pairs_cost(outputs)
+            return float(rows) ** 2 * len(gram) + self._pairs_cost(outputs)
 
         outputs = len(self.outputs)
         return gram if cost(len(gram), gram.entry_count) < cost(outputs, outputs) else None
@@ -301,8 +341,10 @@ class DenseFit:
         entry = pair_cost(self.y_kernel, columns, self.backend.name, normal=normal)
         return float(outputs) ** 2 * entry
 
-    def _unit(self, largest: float) -> float:
+    def _unit(self, largest: float, gram: Differences | None) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
+        if isinstance(gram, BumpLattice):
+            return largest * (gram.entry_error + UNIT * (528 + gram.roundings))
         norm2 = squares_and_largest(self.outputs)[1]
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
@@ -313,8 +355,8 @@ class DenseFit:
         roundings = 512 + len(self.outputs) / 256 + 16
         if self._exponential is not None:
             roundings = self._exponential.rounding(len(self.outputs))
-        elif self._gram is not None:
-            roundings += 2 * self._gram.most_outputs
+        elif gram is not None:
+            roundings += 2 * gram.most_outputs
         return entry + largest * UNIT * roundings
 
     @property
@@ -425,7 +467,7 @@ class DenseFit:
         """Whether to factor once for all points: if the factors fit and cost less than CG."""
         if self.options.solver in ("cg", "cholesky"):
             return self.options.solver == "cholesky"
-        points = len(self.samples[0]) if self.points is None else self.points
+        points = self._expected_points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
         systems = list(zip(self.systems, self._operators, strict=True))
         for _, operator in systems:
