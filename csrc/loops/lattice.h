@@ -5,36 +5,36 @@
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
-constexpr index_t lattice_tile = 40;  // nodes of a tile along a dimension
+constexpr index_t lattice_tile = 32;  // nodes of a tile along a dimension
+constexpr index_t lattice_reach = 14;  // nodes of a bump on either side of the nearest
 
 // Part of a bump within a tile: `values` are zero outside the nodes from `first` to before `last`.
 struct tile_bump {
   double values[lattice_tile];
   index_t first, last;
 
-  // Sets node j to exp(-(u - origin - j)^2 / 8), of the nodes nearest to u and as many on either side as `decay`, which
-  // holds exp(-j^2 / 8), says. It proceeds outwards by a constant ratio: two exponentials for each bump. Returns whether
-  // any node is in the tile.
+  // Sets node j to exp(-(u - origin - j)^2 / 8) within the reach of u; `decay` holds exp(-j^2 / 8) from -reach to reach.
+  // It proceeds outwards by a constant ratio: two exponentials for each bump. Returns whether any node is in the tile.
   bool set(double u, double origin, in decay) {
-    const double reach = static_cast<double>(decay.n - 1);
+    constexpr double reach = static_cast<double>(lattice_reach);
     const double nearest = floor(u + 0.5), place = nearest - origin;
     if (!(place + reach >= 0.0 && place - reach <= static_cast<double>(lattice_tile - 1))) return false;
     const double gap = u - nearest;
     const double value = exp(-0.125 * gap * gap), ratio = exp(0.25 * gap), inverse = 1.0 / ratio;
-    const index_t middle = static_cast<index_t>(place);
+    double bump[2 * lattice_reach + 1], up = value, down = value;
+    bump[lattice_reach] = value;
+    for (index_t j = 1; j <= lattice_reach; ++j) {
+      up *= ratio;
+      down *= inverse;
+      bump[lattice_reach + j] = up;
+      bump[lattice_reach - j] = down;
+    }
+    for (index_t j = 0; j <= 2 * lattice_reach; ++j) bump[j] *= decay[j];
+    const index_t start = static_cast<index_t>(place) - lattice_reach;
+    first = greatest(start, index_t(0));
+    last = least(start + 2 * lattice_reach + 1, lattice_tile);
     for (index_t j = 0; j < lattice_tile; ++j) values[j] = 0.0;
-    double power = value;
-    for (index_t j = 0; j < decay.n; ++j) {
-      if (middle + j >= 0 && middle + j < lattice_tile) values[middle + j] = power * decay[j];
-      power *= ratio;
-    }
-    power = value;
-    for (index_t j = 1; j < decay.n; ++j) {
-      power *= inverse;
-      if (middle - j >= 0 && middle - j < lattice_tile) values[middle - j] = power * decay[j];
-    }
-    first = greatest(middle - decay.n + 1, index_t(0));
-    last = least(middle + decay.n, lattice_tile);
+    for (index_t j = first; j < last; ++j) values[j] = bump[j - start];
     return true;
   }
 };

@@ -2,8 +2,8 @@
 
 With the step ``h = 1 / (4 sqrt(g))`` and ``p_j(y) = (4 h^2 g / pi)^(1/4) exp(-2 g (y - j h)^2)``, the sum
 ``sum_j p_j(y) p_j(z)`` over all integers j is ``exp(-g (y - z)^2)`` up to ``2 exp(-4 pi^2)`` of the kernel's
-size (Poisson's summation formula). In two columns the features are the products of those of each column. A
-bump is negligible 18 nodes away from its centre.
+size (Poisson's summation formula). In two columns the features are the products of those of each column. Only
+the nodes within 14 of the nearest one count.
 
 So ``M = S' K_Y S`` is ``H H'``, where H (n, nodes) holds what the outcomes of each input add up to. Its time is
 linear in the number of outcomes, while kernel values between all pairs of outcomes take quadratic time. The
@@ -34,11 +34,14 @@ from fastmcmd.kernels.base import UNIT
 __all__ = ["BumpLattice", "expected_cost", "serves_on_lattice"]
 
 _STEP = 0.25  # h in units of 1 / sqrt(g); the compiled loop has exp(-2 g h^2 j^2) = exp(-j^2 / 8)
-_REACH = 17  # nodes on either side of the nearest; the next one has less than exp(-38)
-_DECAY = np.exp(-(np.arange(_REACH + 1.0) ** 2) / 8)
+_REACH = 14  # nodes of a bump on either side of the nearest, as in the compiled loop
+_DECAY = np.exp(-(np.arange(-_REACH, _REACH + 1.0) ** 2) / 8)
+# The norm of a bump beyond its reach, in one column, is at most sqrt(erfc((_REACH + 1/2) / 2)) = 1.2e-12.
+_BEYOND = 1.3e-12
 _HEIGHT = math.sqrt(2 * _STEP / math.sqrt(math.pi))  # p_j(j h), in one column
-_TILE = 40  # nodes of a tile along a column: a bump reaches at most two tiles
+_TILE = 32  # nodes of a tile along a column: a bump reaches at most two tiles
 _MOST_COLUMNS = 2
+_DENSE = 0.9  # share of a tile's nodes in use from which the others are not left out
 _ROWS = 1024  # rows of H in memory at once
 _ROWS_OF_THREAD = 64
 _FARTHEST = 2.0**40  # nodes from the centre up to which places are exact enough
@@ -175,16 +178,20 @@ class BumpLattice:
 
     def _images(self, right: Array, diagonal: Array | None = None) -> Iterator[Array]:
         """Yield ``H' right`` (nodes, c) tile by tile; the squares of H's rows add to ``diagonal`` (n,)."""
-        image: Array | None = None
+        image = np.zeros((0, right.shape[1]))
         for begins, rows, sums in self._blocks():
-            if begins and image is not None:
-                yield image
+            if begins:
+                if len(image):
+                    yield image
+                image = np.zeros((sums.shape[1], right.shape[1]))
             if diagonal is not None:
                 diagonal[rows] += np.einsum("ij,ij->i", sums, sums)
-            part = product(sums, right[rows], transposed=True)
-            image = part if begins or image is None else image + part
-        if image is not None:
-            yield image
+            nodes = np.flatnonzero(sums.any(axis=0))  # those that an output reaches
+            if len(nodes) < _DENSE * sums.shape[1]:
+                image[nodes] += product(sums[:, nodes], right[rows], transposed=True)
+            else:
+                image += product(sums, right[rows], transposed=True)
+        yield image
 
     def cost(self, columns: int) -> float:
         """Return the cost of `_images` for vectors of ``columns``, in float64 operations."""
@@ -201,9 +208,17 @@ class BumpLattice:
     def entry_error(self) -> float:
         """Bound on the error of a product of features, as a kernel value, relative to the largest."""
         columns = self.gram.outputs.shape[1]
-        # Poisson's formula and far bumps: two units. Places are wrong by a rounding for each step from the
+        # Poisson's formula: two units. Places are wrong by a rounding for each step from the
         # centre, and the kernel changes by at most sqrt(2 / e) sqrt(g) times that on either side.
         return UNIT * (columns * (_ROUNDINGS + 2 * self._farthest) + 4)
+
+    @property
+    def feature_error(self) -> float:
+        """Bound on the norm of what features leave out, relative to the root of the largest kernel value.
+
+        `entry_error` does not include it.
+        """
+        return _BEYOND * self.gram.outputs.shape[1]
 
     @property
     def roundings(self) -> float:
@@ -233,6 +248,7 @@ class BumpLattice:
             sizes[None, :], forms, largest * self._left_out, underflow
         )
         inner = self.entry_error + UNIT * (2 * self.most_outputs + 528 + len(self) / 128)
+        inner += self.feature_error
         outer = UNIT * (_TILE ** self.gram.outputs.shape[1] + len(self._tiles))
         return values, left_out + inner * math.sqrt(largest) * sizes + outer * values
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,7 @@ class DifferenceGram:
     deviations: Array | None
     spreads: tuple[Spread, ...]
     inputs: int
+    feature_error: ClassVar[float] = 0.0  # as of `BumpLattice`: there are no features
 
     def __len__(self) -> int:
         return self.inputs

@@ -157,7 +157,9 @@ class DenseLandmarks:
         system = (system + system.T) / 2
         system.ravel()[:: len(system) + 1] += 1.0
         inner, diagonal = gram.inner_products(z)
-        square = float(((np.maximum(diagonal, 0.0) + unit * gram.sizes**2) / shift).sum())
+        norms = np.sqrt(np.maximum(diagonal, 0.0) + unit * gram.sizes**2)
+        norms += gram.feature_error * math.sqrt(gram.largest) * gram.sizes
+        square = float((norms**2 / shift).sum())
         return DenseLandmarks(
             features, sample, gram, unit, gram.largest, z, cholesky_factor(system), inner,
             math.sqrt(square), math.sqrt(float((residuals / shift).sum())), weight,
@@ -196,6 +198,7 @@ class DenseLandmarks:
             value, rounding = roots_of_forms(
                 (self.size * sizes)[None, :], forms, inner_unit, underflow
             )
+            rounding += self.gram.feature_error * math.sqrt(self.largest) * self.size * sizes
             short = np.flatnonzero(~(left_out + rounded <= tol))
             if len(short):
                 missed = np.minimum(
