@@ -136,6 +136,8 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     tolerance.
     """
     sides = (nature, model)
+    if _is_constant(task.y_kernel):
+        return _of_constant(sides, task)
     if better_dense(sides, task) or _small(sides, task):
         return None
     in_closed_form = pairs_in_closed_form(sides, task)
@@ -164,6 +166,20 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         if result is not None or task.input_features(sides[0]) is not None:
             return result  # the dense form at landmarks of the inputs, whatever the rank of k_Y
     return _by_pivots(sides, task, in_closed_form)
+
+
+def _of_constant(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures:
+    """Return mean features under a constant kernel: every distribution has the same embedding."""
+    y = np.zeros((1, _columns(sides[0])))
+    root = np.sqrt(task.y_kernel.diagonal(y))
+    if not root[0] > 0:
+        raise ValueError("y_kernel is zero at all outputs; choose another y_kernel")
+    features = KernelFeatures(task.y_kernel, y, root[:, None], task.y_backend)
+    rows = [np.full((len(side.design), 1), root[0]) for side in sides]
+    means: tuple[Array, ...] = (*rows,)
+    if sides[0].same_system(sides[1]):
+        means = (np.zeros_like(rows[0]),)
+    return MeanFeatures(features, means, Truncation(0.0, 0.0, rigorous=True), 1)
 
 
 def _is_within_tolerance(mean_features: MeanFeatures, task: Task) -> bool:
