@@ -168,7 +168,7 @@ def test_vector_draws_on_a_lattice(case, rng, monkeypatch):
     from fastmcmd.estimate.dense import DenseFit
 
     # As if kernel values of all pairs took too long.
-    monkeypatch.setattr(choice, "_FEW_FEATURES", 200)
+    monkeypatch.setattr(choice, "_FEW_FEATURES", 100)
     monkeypatch.setattr(choice, "_MOST_PAIRED", 1000)
     monkeypatch.setattr(DenseFit, "_pairs_cost", lambda self, outputs: 1e15)
     calls = []
@@ -184,7 +184,7 @@ def test_vector_draws_on_a_lattice(case, rng, monkeypatch):
         x[1::20] = x[::20]
     if case == "shared draws":
         d[::3] = y[::3, None]  # embeddings that cancel
-    kernel = 0.5 * fm.RBF(0.05) + 0.3 * fm.RBF(1.5) + fm.Constant(0.2)
+    kernel = 0.5 * fm.RBF(0.05) + 0.3 * fm.RBF(3.0) + fm.Constant(0.2)
     result = fm.cce(
         x, y, fm.Draws(d), x_kernel=X_KERNEL, y_kernel=kernel, lam=LAM, weights=weights, at=x[::5]
     )
