@@ -709,12 +709,18 @@ def outcome_bumps(places: _F64, step: float, factor: float, decay: _F64, out: _F
     """
 
 def lattice_sums(
-    places: _F64, share: _F64, starts: NDArray[np.int64], rows: NDArray[np.int64], origin: _F64, decay: _F64, out: _F64
+    places: _F64,
+    share: _F64,
+    starts: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    origin: _F64,
+    decay: _F64,
+    out: _F64,
 ) -> None:
-    """Add bumps ``share exp(-|j - place|^2 / 8)`` of some rows to a tile of a lattice, ``out`` (rows, 1 or 32, 32).
+    """Add bumps ``share exp(-|j - place|^2 / 8)`` of some rows to a tile of a lattice.
 
-    ``origin`` (1 or 2,) is the first node of the tile, ``starts`` (n + 1,) says where the entries of each row begin,
-    and ``decay`` holds ``exp(-j^2 / 8)`` for j from -14 to 14.
+    The tile is ``out`` (rows, 1 or 32, 32), and ``origin`` (1 or 2,) its first node. ``starts`` (n + 1,)
+    says where the entries of each row begin. ``decay`` holds ``exp(-j^2 / 8)`` for j from -14 to 14.
     """
 
 def centre_rows(features: _F32, means: _F32, squares: _F64) -> None:

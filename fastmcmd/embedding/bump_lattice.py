@@ -1,14 +1,13 @@
 """Differences of embeddings as sums of Gaussian bumps on a lattice, for outcomes in one or two columns.
 
-With the step ``h = 1 / (4 sqrt(g))`` and ``p_j(y) = (4 h^2 g / pi)^(1/4) exp(-2 g (y - j h)^2)``, the sum
-``sum_j p_j(y) p_j(z)`` over all integers j is ``exp(-g (y - z)^2)`` up to ``2 exp(-4 pi^2)`` of the kernel's
-size (Poisson's summation formula). In two columns the features are the products of those of each column. Only
-the nodes within 14 of the nearest one count.
+With the step ``h = 1 / (4 sqrt(g))`` and ``p_j(y) = (4 h^2 g / pi)^(1/4) exp(-2 g (y - j h)^2)``, the
+sum ``sum_j p_j(y) p_j(z)`` over all integers j is ``exp(-g (y - z)^2)`` up to ``2 exp(-4 pi^2)`` of the
+kernel's size (Poisson's summation formula). In two columns the features are the products of those of each
+column. Only the nodes within 14 of the nearest one count.
 
-So ``M = S' K_Y S`` is ``H H'``, where H (n, nodes) holds what the outcomes of each input add up to. Its time is
-linear in the number of outcomes, while kernel values between all pairs of outcomes take quadratic time. The
-lattice is divided into tiles, and H is computed for one tile and some rows at a time. No number cancels: the
-error of ``||H' a||`` is relative to ``sum_i s_i |a_i|``, even where that norm is zero.
+So ``M = S' K_Y S`` is ``H H'``, where H (n, nodes) holds what the outcomes of each input add up to. That
+takes time linear in the number of outcomes, and no kernel value of a pair. The lattice is divided into
+tiles, and H is computed for one tile and some rows at a time. No number cancels: the error of ``||H' a||`` is relative to ``sum_i s_i |a_i|``, even where that norm is zero.
 """
 
 from __future__ import annotations
@@ -63,10 +62,8 @@ def expected_cost(kernel: Kernel, outcomes: Array, rows: int, columns: int) -> f
     ``outcomes`` (s, m, k) are those of some of the ``rows`` inputs, nature's and the model's.
     """
     some, count, width = outcomes.shape
-    parts = bumps_of(kernel)
-    assert parts is not None
     centre, total = np.median(outcomes.reshape(-1, width), axis=0), 0.0
-    for _, gamma in parts[1]:
+    for _, gamma in _checked(kernel)[1]:
         places = (outcomes.reshape(-1, width) - centre) * (math.sqrt(gamma) / _STEP)
         if not np.abs(places).max(initial=0.0) <= _FARTHEST:
             return math.inf
@@ -75,6 +72,13 @@ def expected_cost(kernel: Kernel, outcomes: Array, rows: int, columns: int) -> f
         total += rows / some * (count * _BUMP**width + len(keys) * _TILE**width * columns)
         total += tiles * (_CALL + _TILE**width * columns**2)
     return total
+
+
+def _checked(kernel: Kernel) -> tuple[float, list[tuple[float, float]]]:
+    """Return a constant, and weight and gamma of each RBF kernel, whose sum the kernel is."""
+    parts = bumps_of(kernel)
+    assert parts is not None
+    return parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +114,14 @@ class BumpLattice:
         """The largest number of outputs of an input."""
         return self.gram.most_outputs
 
-    @cached_property
+    @property
     def _parts(self) -> list[tuple[float, float]]:
         """Weight and gamma of each RBF kernel."""
-        parts = bumps_of(self.gram.kernel)
-        assert parts is not None
-        return parts[1]
+        return _checked(self.gram.kernel)[1]
 
-    @cached_property
+    @property
     def _constant(self) -> float:
-        parts = bumps_of(self.gram.kernel)
-        assert parts is not None
-        return parts[0]
+        return _checked(self.gram.kernel)[0]
 
     @cached_property
     def _centred(self) -> Array:
@@ -152,29 +152,35 @@ class BumpLattice:
         return np.asarray(self._centred * (math.sqrt(gamma) / _STEP))
 
     def _blocks(self) -> Iterator[tuple[bool, NDArray[np.int64], Array]]:
-        """Yield whether a tile begins, some inputs (b,), and H (b, nodes) of these at the nodes of the tile."""
-        _, _, share, starts = self.gram.entries
-        starts = starts.astype(np.int64)
-        columns, current, places = self.gram.outputs.shape[1], -1, np.empty(0)
-        for number, origin, rows in self._tiles:
-            weight, gamma = self._parts[number]
-            if number != current:
-                current, places = number, self._places(gamma)
-                scaled = share * (math.sqrt(weight) * _HEIGHT**columns)
-            for block in row_blocks(len(rows), _ROWS):
-                some = rows[block]
-                sums = np.zeros((len(some), _TILE if columns == 2 else 1, _TILE))
-
-                def fill(part: slice, some=some, sums=sums, origin=origin) -> None:  # type: ignore[no-untyped-def]
-                    core().lattice_sums(
-                        places, scaled, starts, some[part], origin, _DECAY, sums[part]
-                    )
-
-                over_rows(fill, len(some), _ROWS_OF_THREAD)
-                yield block.start == 0, some, sums.reshape(len(some), -1)
+        """Yield whether a tile begins, some inputs (b,), and H (b, nodes) of these at its nodes."""
+        columns = self.gram.outputs.shape[1]
+        for number, (weight, gamma) in enumerate(self._parts):
+            places, height = self._places(gamma), math.sqrt(weight) * _HEIGHT**columns
+            for part, origin, rows in self._tiles:
+                if part != number:
+                    continue
+                for block in row_blocks(len(rows), _ROWS):
+                    some = rows[block]
+                    yield block.start == 0, some, self._sums(some, places, origin, height)
         if self._constant:
-            sums = np.bincount(self.gram.entries[0], weights=share, minlength=len(self.gram))
-            yield True, np.arange(len(sums)), math.sqrt(self._constant) * sums[:, None]
+            source, _, share, _ = self.gram.entries
+            totals = np.bincount(source, weights=share, minlength=len(self))
+            constant = np.asarray(math.sqrt(self._constant) * totals[:, None], dtype=np.float64)
+            yield True, np.arange(len(self), dtype=np.int64), constant
+
+    def _sums(
+        self, inputs: NDArray[np.int64], places: Array, origin: Array, height: float
+    ) -> Array:
+        """Return H (b, nodes) of some inputs on a tile, from all ``places`` (m, k)."""
+        _, _, share, starts = self.gram.entries
+        scaled, starts = share * height, starts.astype(np.int64)
+        sums = np.zeros((len(inputs), _TILE if places.shape[1] == 2 else 1, _TILE))
+
+        def fill(rows: slice) -> None:
+            core().lattice_sums(places, scaled, starts, inputs[rows], origin, _DECAY, sums[rows])
+
+        over_rows(fill, len(inputs), _ROWS_OF_THREAD)
+        return sums.reshape(len(inputs), -1)
 
     def _images(self, right: Array, diagonal: Array | None = None) -> Iterator[Array]:
         """Yield ``H' right`` (nodes, c) tile by tile; the squares of H's rows add to ``diagonal`` (n,)."""
@@ -233,10 +239,10 @@ class BumpLattice:
         return (total + total.T) / 2, diagonal
 
     def norms(self, coefficients: Array, unit: float, underflow: float) -> tuple[Array, Array]:
-        """Return ``sqrt(a' M a)`` (q,) for the columns a of coefficients (n, q), and bounds on their errors.
+        """Return ``sqrt(a' M a)`` (q,) for columns a of coefficients (n, q), and bounds on their errors.
 
-        They are norms of ``H' a``, so their rounding is relative to the 1-norm of what the coefficients spread
-        over outputs, and not to its square as ``unit`` is.
+        They are norms of ``H' a``, so their rounding is relative to the 1-norm of what the coefficients
+        spread over outputs, and not to its square as ``unit`` is.
         """
         del unit
         forms = np.zeros(coefficients.shape[1])
@@ -286,4 +292,6 @@ def _distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.ascontiguousarray(some[:, ::-1])
     scale = np.concatenate([[1], np.cumprod(width)[:-1]])
     codes = np.unique((rows - low) @ scale)
-    return np.column_stack([codes // one % of + start for one, of, start in zip(scale, width, low, strict=True)])
+    return np.column_stack(
+        [codes // one % of + start for one, of, start in zip(scale, width, low, strict=True)]
+    )

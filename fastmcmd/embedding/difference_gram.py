@@ -149,10 +149,10 @@ class DifferenceGram:
         return np.asarray(self.backend.gram(self.kernel, *points), dtype=np.float64)
 
     def norms(self, coefficients: Array, unit: float, underflow: float) -> tuple[Array, Array]:
-        """Return ``sqrt(a' M a)`` (q,) for the columns a of coefficients (n, q), and bounds on their errors.
+        """Return ``sqrt(a' M a)`` (q,) for columns a of coefficients (n, q), and bounds on their errors.
 
-        ``unit`` is the rounding of a form relative to the squared 1-norm of what its coefficients spread over
-        outputs, and ``underflow`` that of numbers next to zero.
+        ``unit`` is the rounding of a form relative to the squared 1-norm of what its coefficients spread
+        over outputs, and ``underflow`` that of numbers next to zero.
         """
         forms = np.zeros(coefficients.shape[1])
         for rows, panel in self.panels():

@@ -268,7 +268,7 @@ class DenseFit:
 
     @cached_property
     def _landmarks(self) -> DenseLandmarks | None:
-        """The form at landmarks of the inputs, for all evaluations; None if points need their own systems."""
+        """The form at landmarks of the inputs, for all evaluations; None if these do not pay."""
         options, sample, differences = self.options, self.samples[0], self._differences
         if (options.solver, options.dtype) != ("auto", None) or differences is None:
             return None

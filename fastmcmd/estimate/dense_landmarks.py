@@ -36,7 +36,13 @@ from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.costs import EXACT_COST, PAIR_COST, exact_cost
 
-__all__ = ["DenseLandmarks", "Differences", "InputFeatures", "input_features", "most_input_landmarks"]
+__all__ = [
+    "DenseLandmarks",
+    "Differences",
+    "InputFeatures",
+    "input_features",
+    "most_input_landmarks",
+]
 
 _AIM = 0.7  # share of the tolerance that the landmarks are chosen for
 _LEAST_EPS = 1e-14  # residual of landmarks, relative to the largest k(x, x), that rounding allows
@@ -107,8 +113,8 @@ class DenseLandmarks:
     gram : DifferenceGram or BumpLattice
         The matrix M.
     unit : float
-        Rounding of a quadratic form of M relative to the squared 1-norm of what its coefficients spread over
-        outputs.
+        Rounding of a quadratic form of M relative to the squared 1-norm of what its coefficients spread
+        over outputs.
     largest : float
         The largest ``k_Y``.
     z : ndarray (n, r)
@@ -172,9 +178,7 @@ class DenseLandmarks:
         n, rank = self.z.shape
         return 8 * rank * (3 * n + 3 * rank + 2 * _POINTS)
 
-    def evaluate(
-        self, grid: HostArray | Rows, underflow: float, tol: float
-    ) -> tuple[Array, Array]:
+    def evaluate(self, grid: HostArray | Rows, underflow: float, tol: float) -> tuple[Array, Array]:
         """Return values (q,) and their error bounds (q,).
 
         ``underflow`` is the rounding of a quadratic form from numbers next to zero. Points that the first

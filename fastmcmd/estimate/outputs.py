@@ -215,8 +215,9 @@ def _lattice_pays(sides: tuple[Sample, Sample], task: Task) -> bool:
         task.y_kernel, outcomes[0].shape[2]
     ):
         return False
-    some, n = np.concatenate(outcomes, axis=1), len(sides[0].outputs.values)
-    return expected_cost(task.y_kernel, some, n, _FEW_FEATURES) <= _MOST_ON_LATTICE
+    some = np.concatenate(outcomes, axis=1)
+    cost = expected_cost(task.y_kernel, some, len(sides[0]), _FEW_FEATURES)
+    return cost <= _MOST_ON_LATTICE
 
 
 def _pair_cost(sides: tuple[Sample, Sample], task: Task) -> float:

@@ -157,7 +157,9 @@ def _vector_draws(rng, n=1000, draws=9, columns=2, rare=0):
     d = y[:, None] + rng.normal(size=(n, draws, columns))
     places = rng.choice(n, rare, replace=False)
     x[places] *= 8
-    d[places] = 60 * rng.normal(size=(rare, 1, columns)) + 3 * rng.normal(size=(rare, draws, columns))
+    d[places] = 60 * rng.normal(size=(rare, 1, columns)) + 3 * rng.normal(
+        size=(rare, draws, columns)
+    )
     return x, y, d
 
 
@@ -185,9 +187,7 @@ def test_vector_draws_on_a_lattice(case, rng, monkeypatch):
     if case == "shared draws":
         d[::3] = y[::3, None]  # embeddings that cancel
     kernel = 0.5 * fm.RBF(0.05) + 0.3 * fm.RBF(3.0) + fm.Constant(0.2)
-    result = fm.cce(
-        x, y, fm.Draws(d), x_kernel=X_KERNEL, y_kernel=kernel, lam=LAM, weights=weights, at=x[::5]
-    )
+    result = fm.cce(x, y, fm.Draws(d), x_kernel=X_KERNEL, y_kernel=kernel, lam=LAM, weights=weights)
     assert calls
     assert (result.info.form, result.info.solver) == ("dense", "lowrank")
     assert result.info.certificate == "rigorous"
@@ -199,8 +199,8 @@ def test_vector_draws_on_a_lattice(case, rng, monkeypatch):
     for start in range(0, len(outputs), 2000):
         rows = slice(start, start + 2000)
         form += np.einsum("iq,iq->q", c[rows], kernel(outputs[rows], outputs) @ c)
-    error = np.abs(result.values - np.sqrt(np.maximum(form, 0.0)))
-    assert (error <= result.error_bounds + 1e-13).all()
+    error = np.abs(result.values[::5] - np.sqrt(np.maximum(form, 0.0)))
+    assert (error <= result.error_bounds[::5] + 1e-13).all()
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -242,7 +242,9 @@ def test_a_lattice_needs_a_sum_of_rbf_kernels(rng):
     assert not serves_on_lattice(fm.RBF(1.0), 3)
     assert not serves_on_lattice(fm.Laplacian(1.0), 2)
     near = rng.normal(size=(20, 5, 2))
-    assert expected_cost(fm.RBF(1.0), near, 100, 10) < expected_cost(fm.RBF(1.0), 50 * near, 100, 10)
+    assert expected_cost(fm.RBF(1.0), near, 100, 10) < expected_cost(
+        fm.RBF(1.0), 50 * near, 100, 10
+    )
     assert expected_cost(fm.RBF(1.0), 1e20 * near, 100, 10) == np.inf
 
 
