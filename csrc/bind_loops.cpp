@@ -108,6 +108,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "mixture_quantiles", loops.mixture_quantiles);
   def(m, "mid_ranks", loops.mid_ranks);
   def(m, "outcome_bumps", loops.outcome_bumps);
+  def(m, "lattice_sums", loops.lattice_sums);
   def(m, "centre_rows", loops.centre_rows);
   def(m, "interpolate", loops.interpolate);
   def(m, "energy_rows", loops.energy_rows);

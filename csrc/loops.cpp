@@ -16,6 +16,7 @@
 #include "loops/half_lines.h"
 #include "loops/integrals.h"
 #include "loops/isotonic.h"
+#include "loops/lattice.h"
 #include "loops/metrics.h"
 #include "loops/mixtures.h"
 #include "loops/nodes.h"
@@ -45,7 +46,7 @@ const loop_table loops = {
     consecutive_log_masses, crps_by_sums, half_gini, count_quantiles, poisson_tails,
     double_poisson_tables, double_poisson_windows, double_poisson_moments, double_poisson_log_masses,
     double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
-    mixture_quantiles, mid_ranks, outcome_bumps, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
+    mixture_quantiles, mid_ranks, outcome_bumps, lattice_sums, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
     correction_weights, error_sums, linear_squares, comoments, spread_sums, check_losses, interval_scores, gamma_log_densities,
     line_scores, line_tails, piece_scores, piece_sums, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
     step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, roots_of_forms,

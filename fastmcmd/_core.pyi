@@ -745,6 +745,21 @@ def outcome_bumps(places: _F64, step: float, factor: float, decay: _F64, out: _F
     ``decay`` holds ``exp(-(step j)^2)`` for as many columns as are set on either side.
     """
 
+def lattice_sums(
+    places: _F64,
+    share: _F64,
+    starts: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    origin: _F64,
+    decay: _F64,
+    out: _F64,
+) -> None:
+    """Add bumps ``share exp(-|j - place|^2 / 8)`` of some rows to a tile of a lattice.
+
+    The tile is ``out`` (rows, 1 or 32, 32), and ``origin`` (1 or 2,) its first node. ``starts`` (n + 1,)
+    says where the entries of each row begin. ``decay`` holds ``exp(-j^2 / 8)`` for j from -14 to 14.
+    """
+
 def centre_rows(features: _F32, means: _F32, squares: _F64) -> None:
     """Subtract means (m, r) from features (m, l, r), and write squared norms (m, l)."""
 

@@ -68,6 +68,8 @@ struct loop_table {
   void (*mixture_quantiles)(ins levels, ins z, ins means, ins stds, ins weights, outs values);
   void (*mid_ranks)(ins values, ins reference, outs ranks);
   void (*outcome_bumps)(ins places, double step, double factor, in decay, cube<float> features);
+  void (*lattice_sums)(ins places, in share, vec<const int64_t> starts, vec<const int64_t> rows, in origin,
+                       in decay, cube<double> sums);
   void (*centre_rows)(cube<float> features, mat<const float> means, outs squares);
   void (*interpolate)(in places, mat<const float> table, mat<float> values);
   void (*energy_rows)(cube<const double> draws, ins y, double beta, double pairs, out scratch,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends import Backend
-from fastmcmd.backends.tall_skinny import product, spread
+from fastmcmd.backends.tall_skinny import product, roots_of_forms, spread
 from fastmcmd.embedding.atoms import kernel_of_atoms
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.gram import EXACT
@@ -58,12 +59,13 @@ class DifferenceGram:
     deviations: Array | None
     spreads: tuple[Spread, ...]
     inputs: int
+    feature_error: ClassVar[float] = 0.0  # as of `BumpLattice`: there are no features
 
     def __len__(self) -> int:
         return self.inputs
 
     @cached_property
-    def _entries(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, NDArray[np.intp]]:
+    def entries(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, NDArray[np.intp]]:
         """Inputs, outputs and shares (m,) of S in the order of the inputs, and where each input begins."""
         source, where, share = (
             np.concatenate([getattr(part, name) for part in self.spreads])
@@ -76,22 +78,27 @@ class DifferenceGram:
     @cached_property
     def sizes(self) -> Array:
         """Sum of the absolute shares (n,) of each input: the 1-norm of what a unit coefficient spreads."""
-        source, _, share, _ = self._entries
+        source, _, share, _ = self.entries
         return np.asarray(np.bincount(source, weights=np.abs(share), minlength=self.inputs), float)
 
     @cached_property
     def most_outputs(self) -> int:
         """The largest number of outputs of an input."""
-        return int(np.diff(self._entries[3]).max(initial=0))
+        return int(np.diff(self.entries[3]).max(initial=0))
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest value of the kernel at outputs."""
+        return float(self.kernel.diagonal(self.outputs).max())
 
     @cached_property
     def entry_count(self) -> int:
         """The number of outputs of all inputs, equal ones included."""
-        return len(self._entries[0])
+        return len(self.entries[0])
 
     def panels(self) -> Iterator[tuple[slice, Array]]:
         """Yield rows, and the block of M of these rows and of the columns from the first of them on."""
-        starts, n = self._entries[3], self.inputs
+        starts, n = self.entries[3], self.inputs
         most = max(1, min(_ROWS, 2 * _ENTRIES // max(1, n)))
         first = 0
         while first < n:
@@ -107,25 +114,25 @@ class DifferenceGram:
 
     def _stop(self, start: int, most: int, outputs: int) -> int:
         """Return the end of at least one input from ``start``, with at most so many inputs and outputs."""
-        starts = self._entries[3]
+        starts = self.entries[3]
         stop = int(np.searchsorted(starts, starts[start] + outputs, side="right")) - 1
         return min(max(start + 1, min(stop, start + most)), self.inputs)
 
     def _block(self, rows: slice, columns: slice) -> Array:
         """Return the block of M of some rows and columns."""
-        where = self._entries[1]
+        where = self.entries[1]
         values = self._values(where[self._places(columns)], where[self._places(rows)])
         half = self._summed(values, columns)
         return self._summed(np.ascontiguousarray(half.T), rows)
 
     def _places(self, inputs: slice) -> slice:
         """Return the entries of S that belong to some inputs."""
-        starts = self._entries[3]
+        starts = self.entries[3]
         return slice(starts[inputs.start], starts[inputs.stop])
 
     def _summed(self, values: Array, inputs: slice) -> Array:
         """Return sums (m, j) over the outputs of each of some inputs, from a row for each entry."""
-        source, _, share, _ = self._entries
+        source, _, share, _ = self.entries
         places, out = self._places(inputs), np.zeros((inputs.stop - inputs.start, values.shape[1]))
         spread(values, np.arange(len(values)), source[places] - inputs.start, share[places], out)
         return out
@@ -141,13 +148,22 @@ class DifferenceGram:
         points = [self.backend.points(self.outputs[at], EXACT) for at in (one, other)]
         return np.asarray(self.backend.gram(self.kernel, *points), dtype=np.float64)
 
+    def norms(self, coefficients: Array, unit: float, underflow: float) -> tuple[Array, Array]:
+        """Return ``sqrt(a' M a)`` (q,) for columns a of coefficients (n, q), and bounds on their errors.
+
+        ``unit`` is the rounding of a form relative to the squared 1-norm of what its coefficients spread
+        over outputs, and ``underflow`` that of numbers next to zero.
+        """
+        scaled = np.ascontiguousarray(self.sizes[:, None] * coefficients)
+        return roots_of_forms(scaled, self.quadratic_forms(coefficients), unit, underflow)
+
     def quadratic_forms(self, coefficients: Array) -> Array:
-        """Return ``a' M a`` (q,) for the columns a of coefficients (n, q)."""
-        total = np.zeros(coefficients.shape[1])
+        """Return ``a' M a`` (q,) for columns a of coefficients (n, q)."""
+        forms = np.zeros(coefficients.shape[1])
         for rows, panel in self.panels():
             image = self._half_image(rows, panel, coefficients)
-            total += np.einsum("ij,ij->j", coefficients[rows], image)
-        return total
+            forms += np.einsum("ij,ij->j", coefficients[rows], image)
+        return forms
 
     def inner_products(self, z: Array) -> tuple[Array, Array]:
         """Return ``Z' M Z`` (r, r) for z (n, r), and the diagonal (n,) of M."""

@@ -91,6 +91,8 @@ def output_features(
     # A sample supplies the pivots. Outputs that it leaves uncovered join it until all residuals are small.
     many = max(_CANDIDATES, 2 * max_rank)
     max_rank = max_rank if stop is None else min(max_rank, stop)
+    if source.ascending is None and len(source) <= 2 * many:
+        many = len(source)  # takes less time than another round
     few = source.ascending is not None and min(many, len(source)) > _FEW
     candidates = source.spread(_FEW if few else many)
     for _ in range(6):

@@ -39,6 +39,7 @@ from fastmcmd.predictive import Predictive, Truncated
 __all__ = [
     "LineFeatures",
     "RowMeans",
+    "bumps_of",
     "common_line_features",
     "line_features",
     "line_means",
@@ -105,7 +106,7 @@ class LineFeatures:
         ValueError
             The kernel is of another kind, or the panels are for another number of RBF kernels.
         """
-        bumps = _bumps(kernel)
+        bumps = bumps_of(kernel)
         if bumps is None or len(bumps[1]) != len(panels):
             raise ValueError(f"panels for {len(panels)} RBF kernels do not serve {kernel!r}")
         count = 1 + _TERMS * sum(len(low) for low, _ in panels)
@@ -119,12 +120,12 @@ class LineFeatures:
     @property
     def narrowest(self) -> float:
         """Width of the narrowest bump: ``exp(-(y / width)^2)``."""
-        parts = _checked_features(_bumps(self.kernel))[1]
+        parts = _checked_features(bumps_of(self.kernel))[1]
         return float(1.0 / np.sqrt(2.0 * max(gamma for _, gamma in parts)))
 
     def transform(self, y: HostArray) -> Array:
         """Return p(y) (n, r) for outputs (n, 1): projections of bumps."""
-        constant, parts = _checked_features(_bumps(self.kernel))
+        constant, parts = _checked_features(bumps_of(self.kernel))
         numbers = np.ascontiguousarray(y[:, 0], dtype=np.float64)
         out = np.empty((len(y), self.rank))
         for rows in self._blocks(len(y)):
@@ -147,7 +148,7 @@ class LineFeatures:
 
         The error of the densities is far below ``goal``.
         """
-        constant, parts = _checked_features(_bumps(self.kernel))
+        constant, parts = _checked_features(bumps_of(self.kernel))
         n = len(prediction)
         mean, error = np.empty((n, self.rank)), np.empty(n)
         for rows in self._blocks(n):
@@ -191,7 +192,7 @@ class LineFeatures:
         return row_blocks(n, min(_ROWS, _BLOCK // count))
 
 
-def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
+def bumps_of(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
     """Return a kernel ``c + sum a exp(-gamma (y - z)^2)`` as c and the pairs (a, gamma), or None."""
     match kernel:
         case Constant(value=value):
@@ -199,7 +200,7 @@ def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
         case RBF(gamma=float() as gamma):
             return 0.0, [(1.0, gamma)]
         case Sum(left=left, right=right):
-            one, other = _bumps(left), _bumps(right)
+            one, other = bumps_of(left), bumps_of(right)
             if one is None or other is None:
                 return None
             return one[0] + other[0], one[1] + other[1]
@@ -207,7 +208,7 @@ def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
             Product(left=part, right=Constant(value=value))
             | Product(left=Constant(value=value), right=part)
         ):
-            inner = _bumps(part)
+            inner = bumps_of(part)
             if inner is None:
                 return None
             return value * inner[0], [(value * a, gamma) for a, gamma in inner[1]]
@@ -216,7 +217,7 @@ def _bumps(kernel: Kernel) -> tuple[float, list[tuple[float, float]]] | None:
 
 def serves_on_line(kernel: Kernel, prediction: Predictive) -> bool:
     """Tell whether the kernel is a sum of RBF kernels, and the predictions are densities of numbers."""
-    bumps = _bumps(kernel)
+    bumps = bumps_of(kernel)
     return bumps is not None and bool(bumps[1]) and has_panels(prediction)
 
 
@@ -355,7 +356,7 @@ def _features_of_all(
     kernel: Kernel, outputs: Array, predictions: Sequence[Predictive], goal: float
 ) -> tuple[LineFeatures, list[tuple[Array, Array]]] | None:
     """Return features, with the expected features of predictions and their errors; None if too many."""
-    parts = _checked_features(_bumps(kernel))[1]
+    parts = _checked_features(bumps_of(kernel))[1]
     rows = [_spaced_rows(len(one)) for one in predictions]
     scales = [_scales(kernel, one, goal) for one in predictions]
     ends, lengths = (np.concatenate(values) for values in zip(*scales, strict=True))
@@ -411,7 +412,7 @@ def _mixture(kernel: Kernel, prediction: Predictive, goal: float) -> Mixture:
     """Return the components of the predictions, as exact as all RBF kernels need them."""
     limits = [
         (float(np.sqrt(2 * gamma)), _DENSITY * goal / float(np.sqrt(weight)))
-        for weight, gamma in _checked_features(_bumps(kernel))[1]
+        for weight, gamma in _checked_features(bumps_of(kernel))[1]
     ]
     return [(share, PanelDensities.of(part, limits)) for share, part in parts_of(prediction)]
 

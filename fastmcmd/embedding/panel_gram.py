@@ -8,11 +8,12 @@ kernel values X of nature's outputs. The parts besides K take time proportional 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.backends.tall_skinny import product, spread
+from fastmcmd.backends.tall_skinny import product, roots_of_forms, spread
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.exponential_panels import ExponentialPanels
 from fastmcmd.embedding.spread import Spread
@@ -85,6 +86,7 @@ class PanelGram:
 
     single: DifferenceGram
     densities: PanelOutputs
+    feature_error: ClassVar[float] = 0.0  # as of `BumpLattice`
 
     def __len__(self) -> int:
         return len(self.single)
@@ -114,11 +116,17 @@ class PanelGram:
         """The number of single outputs of all inputs."""
         return self.single.entry_count
 
-    def quadratic_forms(self, coefficients: Array) -> Array:
-        """Return ``a' M a`` (q,) for the columns a of coefficients (n, q)."""
-        return self.single.quadratic_forms(coefficients) + self.densities.forms(
-            coefficients, coefficients
-        )
+    @property
+    def largest(self) -> float:
+        """The largest value of the kernel at outputs."""
+        return self.single.largest
+
+    def norms(self, coefficients: Array, unit: float, underflow: float) -> tuple[Array, Array]:
+        """Return ``sqrt(a' M a)`` (q,) for columns a of coefficients, and bounds, as `DifferenceGram`."""
+        forms = self.single.quadratic_forms(coefficients)
+        forms += self.densities.forms(coefficients, coefficients)
+        scaled = np.ascontiguousarray(self.sizes[:, None] * coefficients)
+        return roots_of_forms(scaled, forms, unit, underflow)
 
     def inner_products(self, z: Array) -> tuple[Array, Array]:
         """Return ``Z' M Z`` (r, r) for z (n, r), and a bound (n,) on the diagonal of M.

@@ -27,6 +27,7 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.backends.tall_skinny import roots_of_forms, squares_and_largest
 from fastmcmd.checkpoint import Checkpoint, Stage, stages_of
 from fastmcmd.embedding.atoms import CLOSED_FORM_ERROR, pair_cost, products, quadratic_forms
+from fastmcmd.embedding.bump_lattice import BumpLattice
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
 from fastmcmd.embedding.panel_gram import PanelGram, PanelOutputs
@@ -34,6 +35,7 @@ from fastmcmd.embedding.sample import Sample
 from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense_landmarks import (
     DenseLandmarks,
+    Differences,
     InputFeatures,
     input_features,
     most_input_landmarks,
@@ -55,7 +57,7 @@ from fastmcmd.solvers import (
     solver_of,
 )
 from fastmcmd.solvers.cholesky import DirectSolver, cholesky_bytes, factor_fits
-from fastmcmd.solvers.costs import LEAST_CG, exact_cost
+from fastmcmd.solvers.costs import EXACT_COST, LEAST_CG, exact_cost
 from fastmcmd.solvers.factor_file import LeavingAtInterrupt
 from fastmcmd.solvers.protocol import Cost, Solver
 
@@ -185,18 +187,38 @@ class DenseFit:
 
         ``keep`` is the stage that saves finished blocks and factors, and from which evaluation resumes.
         """
+        landmarks = self._landmarks
+        if landmarks is None:
+            return self._by_solves(grid, progress, keep, self._gram)
+        tol = self.options.tol
+        values, errors = landmarks.evaluate(grid, self._underflow, tol)
+        self.solver, self.rank, self.passes = "lowrank", landmarks.features.rank, 0
+        self.peak_bytes = max(self.peak_bytes, landmarks.nbytes)
+        rest = np.flatnonzero(~(errors <= tol))
+        values, errors, kind = self._with_node_error(grid, values, errors, "rigorous")
+        if not len(rest):
+            return values, errors, kind
+        gram = None if self._exponential is not None else landmarks.gram
+        *exact, kind = self._by_solves(grid[rest], progress, keep, gram)
+        better = ~(exact[1] >= errors[rest])
+        values[rest[better]], errors[rest[better]] = exact[0][better], exact[1][better]
+        if len(rest) < len(values):
+            self.solver = "lowrank"
+        return values, errors, kind
+
+    def _by_solves(
+        self,
+        grid: HostArray | Rows,
+        progress: Progress,
+        keep: Stage | None,
+        gram: Differences | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        """Return what `evaluate` does, from systems at each point."""
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
         largest = largest_diagonal(self.y_kernel, self.outputs)
-        unit = self._unit(largest)
-        # Squares of coefficients and residuals underflow at points far from all inputs.
-        nature, model = self.samples
-        lam = min(nature.lam, model.lam)
-        underflow = _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
+        unit, underflow = self._unit(largest, gram), self._underflow
         kinds: set[str] = set()
-        at_landmarks = self._at_landmarks(grid, largest, unit, underflow)
-        if at_landmarks is not None:
-            return at_landmarks
         step, start_point = self._block(len(grid)), 0
         saved_state = None if keep is None else keep.load(DenseProgress)
         if saved_state is not None:
@@ -215,8 +237,7 @@ class DenseFit:
                 for index, solver in enumerate(self._solvers):
                     block.add(solver.solve(self._problem(index, points, largest), progress))
                 kinds |= block.kinds
-                coefficients, forms = self._forms(block)
-                values[rows], rounding = roots_of_forms(coefficients, forms, unit, underflow)
+                values[rows], rounding = self._norms(block, gram, unit, underflow)
                 errors[rows] = block.error + rounding
                 if keep is not None:
                     stop = min(len(grid), rows.stop)
@@ -242,62 +263,62 @@ class DenseFit:
         scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
         return values, errors + self.node_error * scale / 2, "sampled"
 
-    def _forms(self, block: _Block) -> tuple[Array, Array]:
-        """Return coefficients, and forms (q,) that are off by their squared 1-norms times `_unit`."""
-        gram = self._gram
+    def _norms(
+        self, block: _Block, gram: Differences | None, unit: float, underflow: float
+    ) -> tuple[Array, Array]:
+        """Return values (q,) from solutions, and bounds on their rounding."""
+        if gram is not None:
+            return gram.norms(block.common, unit, underflow)
+        coefficients, atoms = block.coefficients()
+        forms = self._quadratic_forms(coefficients, atoms)
         if self.densities is not None:
-            coefficients, atoms = block.coefficients()
-            forms = self._quadratic_forms(coefficients, atoms)
             forms += self.densities.forms(block.of_nature, block.of_model)
-            return np.concatenate([coefficients, block.of_model]), forms
-        if gram is None:
-            coefficients, atoms = block.coefficients()
-            return coefficients, self._quadratic_forms(coefficients, atoms)
-        a = block.common
-        forms = gram.quadratic_forms(a)
-        return gram.sizes[:, None] * a, forms
+            coefficients = np.concatenate([coefficients, block.of_model])
+        return roots_of_forms(coefficients, forms, unit, underflow)
 
-    def _at_landmarks(
-        self, grid: HostArray | Rows, largest: float, unit: float, underflow: float
-    ) -> tuple[Array, Array, str] | None:
-        """Return values, error bounds and their kind from landmarks of the inputs, or None."""
-        options, sample, gram = self.options, self.samples[0], self._differences
-        if (options.solver, options.dtype) != ("auto", None) or gram is None:
+    @cached_property
+    def _underflow(self) -> float:
+        """Error of a quadratic form from numbers next to zero.
+
+        Squares of coefficients and residuals underflow at points far from all inputs.
+        """
+        largest = largest_diagonal(self.y_kernel, self.outputs)
+        lam = min(side.lam for side in self.samples)
+        return _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
+
+    @cached_property
+    def _landmarks(self) -> DenseLandmarks | None:
+        """The form at landmarks of the inputs, for all evaluations; None if these do not pay."""
+        options, sample, differences = self.options, self.samples[0], self._differences
+        if (options.solver, options.dtype) != ("auto", None) or differences is None:
             return None
-        most = most_input_landmarks(
-            self._operators[0], self._pairs_cost(gram.entry_count), len(grid), self.budget
-        )
-        factored = self.input_features
+        most = most_input_landmarks(self._operators[0], self._expected_points, self.budget)
+        factored, largest = self.input_features, largest_diagonal(self.y_kernel, self.outputs)
         if most and factored is None:
             factored = input_features(
                 sample, self.backend, self.x_kernel, largest, options.tol, most
             )
+        self.input_features = None  # its values are in the result
         if factored is None or factored[0].rank > most:
             return None
-        form = DenseLandmarks.of(*factored, sample.shift, gram)
-        values, errors = form.evaluate(grid, unit, underflow, options.tol)
-        values, errors, kind = self._with_node_error(grid, values, errors, "rigorous")
-        if not errors.max(initial=0.0) <= options.tol:
-            return None
-        self.solver, self.rank, self.passes = "lowrank", form.features.rank, 0
-        self.peak_bytes = max(self.peak_bytes, form.nbytes)
-        return values, errors, kind
+        gram = self._cheapest(differences, factored[0].rank)
+        return DenseLandmarks.of(*factored, sample, gram, self._unit(largest, gram))
 
     @property
-    def _gram(self) -> DifferenceGram | PanelGram | None:
-        """The Gram matrix of differences of embeddings, unless other quadratic forms take linear time."""
-        return None if self._exponential is not None else self._differences
+    def _expected_points(self) -> int:
+        """Number of evaluation points for which methods are chosen."""
+        return len(self.samples[0].design) if self.points is None else self.points
 
     @cached_property
     def _differences(self) -> DifferenceGram | PanelGram | None:
-        """The Gram matrix of differences, if its quadratic forms take fewer operations than all pairs."""
+        """The Gram matrix of differences of embeddings, if the samples share their systems."""
         nature, model = self.samples
         inputs = len(nature.design)
         if inputs < _LEAST_INPUTS or self.backend.on_device or not nature.same_system(model):
             return None
         if self.densities is None and (self.node_error is not None or any(self.atomless)):
             return None
-        gram = DifferenceGram(
+        single = DifferenceGram(
             self.y_kernel,
             self.backend,
             self.outputs,
@@ -305,11 +326,31 @@ class DenseFit:
             self.spread if self.densities is None else self.spread[:1],
             inputs,
         )
-        if self.densities is not None:
-            return PanelGram(gram, self.densities)
+        return single if self.densities is None else PanelGram(single, self.densities)
+
+    def _cheapest(self, differences: DifferenceGram | PanelGram, columns: int) -> Differences:
+        """Return the form of M whose products with so many vectors take the least time."""
+        if isinstance(differences, PanelGram):
+            return differences
+        lattice = BumpLattice.of(differences)
+        pairs = float(len(differences)) ** 2 * columns * EXACT_COST
+        pairs += self._pairs_cost(differences.entry_count) / 2
+        if lattice is None or not EXACT_COST * lattice.cost(columns) < pairs:
+            return differences
+        return lattice
+
+    @cached_property
+    def _gram(self) -> Differences | None:
+        """The Gram matrix of differences of embeddings, if its quadratic forms take fewer operations."""
+        differences = self._differences
+        if differences is None or self._exponential is not None:  # forms take linear time
+            return None
+        gram = self._cheapest(differences, len(differences))
+        if not isinstance(gram, DifferenceGram):
+            return gram
 
         def cost(rows: int, outputs: int) -> float:  # as many points as rows: not those of one call
-            return float(rows) ** 2 * len(nature) + self._pairs_cost(outputs)
+            return float(rows) ** 2 * len(gram) + self._pairs_cost(outputs)
 
         outputs = len(self.outputs)
         return gram if cost(len(gram), gram.entry_count) < cost(outputs, outputs) else None
@@ -319,8 +360,10 @@ class DenseFit:
         entry = pair_cost(self.y_kernel, columns, self.backend.name, normal=normal)
         return float(outputs) ** 2 * entry
 
-    def _unit(self, largest: float) -> float:
+    def _unit(self, largest: float, gram: Differences | None) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
+        if isinstance(gram, BumpLattice):
+            return largest * (gram.entry_error + UNIT * (528 + gram.roundings))
         norm2 = squares_and_largest(self.outputs)[1]
         columns = self.outputs.shape[1]
         direct = self.backend.direct_distances(columns, self.y_kernel)
@@ -330,9 +373,9 @@ class DenseFit:
         # Rounding of the sums over a tile, over tiles, and over coefficients.
         roundings = 512 + len(self.outputs) / 256 + 16
         if self._exponential is not None:
-            roundings = self._exponential.rounding(len(self.outputs))
-        if self._differences is not None:
-            roundings += 2 * self._differences.most_outputs
+            roundings = max(roundings, self._exponential.rounding(len(self.outputs)))
+        if gram is not None:
+            roundings += 2 * gram.most_outputs
         if self.densities is not None:
             roundings += 512 + 2 * self.densities.count
         return entry + largest * UNIT * roundings
@@ -448,7 +491,7 @@ class DenseFit:
         """Whether to factor once for all points: if the factors fit and cost less than CG."""
         if self.options.solver in ("cg", "cholesky"):
             return self.options.solver == "cholesky"
-        points = len(self.samples[0]) if self.points is None else self.points
+        points = self._expected_points
         blocks, factors, iterations = -(-points // _CG_COLUMNS), 0.0, 0.0
         systems = list(zip(self.systems, self._operators, strict=True))
         for _, operator in systems:

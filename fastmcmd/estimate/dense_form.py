@@ -96,7 +96,7 @@ def fit_dense(nature: Sample, model: Sample, task: Task) -> tuple[DenseFit, int]
         budget=budget.available(*least),
         options=options,
         node_error=node_error,
-        points=len(task.grid),
+        points=None if task.stays else len(task.grid),
         atomless=atomless,
         input_features=task.known_input_features(nature),
     )

@@ -25,50 +25,57 @@ from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.backends import Backend
 from fastmcmd.backends.tall_skinny import cholesky_factor, product, roots_of_forms, substituted
+from fastmcmd.embedding.bump_lattice import BumpLattice
 from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.features import output_features
 from fastmcmd.embedding.panel_gram import PanelGram
 from fastmcmd.embedding.sample import Sample
-from fastmcmd.gram import KernelFeatures
+from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.gram.cost import KernelMatrix
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
 from fastmcmd.solvers.costs import EXACT_COST, PAIR_COST, exact_cost
 
-__all__ = ["DenseLandmarks", "InputFeatures", "input_features", "most_input_landmarks"]
+__all__ = [
+    "DenseLandmarks",
+    "Differences",
+    "InputFeatures",
+    "input_features",
+    "most_input_landmarks",
+]
 
 _AIM = 0.7  # share of the tolerance that the landmarks are chosen for
 _LEAST_EPS = 1e-14  # residual of landmarks, relative to the largest k(x, x), that rounding allows
 _POINTS = 1024  # evaluation points at once
+_COMPARED = 128  # points whose kernel values with all inputs are in memory at once
 _RANKS = range(100, 2001, 50)  # numbers of landmarks that are weighed up
 
 
 InputFeatures = tuple[KernelFeatures, Array, Array]
+Differences = DifferenceGram | BumpLattice | PanelGram
 
 
-def most_input_landmarks(
-    matrix: KernelMatrix, pairs: float, points: int, budget: int | None = None
-) -> int:
+def most_input_landmarks(matrix: KernelMatrix, points: int, budget: int | None = None) -> int:
     """Return the number of landmarks up to which they take less time than half of the exact solves.
+
+    Both need the kernel values between the outputs of all inputs.
 
     Parameters
     ----------
     matrix : KernelMatrix
         Costs of the matrix of the inputs.
-    pairs : float
-        Cost of the kernel values between the outputs of all inputs, in float32 operations.
     points : int
         Number of evaluation points.
     budget : int, optional
         Bytes for matrices; None if that does not matter yet.
     """
     n, most = matrix.size, 0
-    limit = exact_cost(matrix, points) + EXACT_COST * (points * n**2 + pairs / 2)
+    limit = exact_cost(matrix, points) + EXACT_COST * points * n**2
     for rank in _RANKS:
-        cost = EXACT_COST * (n**2 * rank + pairs / 2 + 4 * PAIR_COST * (n + points) * rank**2)
+        cost = EXACT_COST * (n**2 * rank + 4 * PAIR_COST * (n + points) * rank**2)
         fits = budget is None or 8 * rank * (5 * n + 6 * rank + 2 * _POINTS) <= budget
-        if rank <= n // 3 and 2 * cost <= limit + EXACT_COST * pairs / 2 and fits:
+        if rank <= n // 3 and 2 * cost <= limit and fits:
             most = rank
     return most
 
@@ -90,7 +97,8 @@ def input_features(
     # With all residuals equal to e: 2 sqrt(k_Y weight) sqrt(weight e) (sqrt(e) + sqrt(weight e k) / 2).
     amplitude = 2 * math.sqrt(largest) * weight * (1 + math.sqrt(weight * largest_x) / 2)
     eps = max(_LEAST_EPS, _AIM * tol / amplitude / largest_x)
-    return output_features(kernel, backend.directly(), x, eps, most)
+    # The bits of features do not depend on ``most``.
+    return output_features(kernel, backend.directly(), x, eps, _RANKS[-1], stop=most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +109,15 @@ class DenseLandmarks:
     ----------
     features : KernelFeatures
         Features f of the inputs.
-    gram : DifferenceGram or PanelGram
+    sample : Sample
+        A sample with the inputs and D.
+    gram : DifferenceGram, BumpLattice or PanelGram
         The matrix M.
+    unit : float
+        Rounding of a quadratic form of M relative to the squared 1-norm of what its coefficients spread
+        over outputs.
+    largest : float
+        The largest ``k_Y``.
     z : ndarray (n, r)
         ``D^-1 F``.
     factor : ndarray (r, r)
@@ -110,7 +125,7 @@ class DenseLandmarks:
     inner : ndarray (r, r)
         ``Z' M Z``.
     spread : float
-        ``sqrt(sum_i M_ii / D_i)``.
+        Bound on ``sqrt(sum_i M_ii / D_i)``.
     tau : float
         ``sqrt(sum_i E_ii / D_i)``.
     weight : float
@@ -120,7 +135,10 @@ class DenseLandmarks:
     """
 
     features: KernelFeatures
-    gram: DifferenceGram | PanelGram
+    sample: Sample
+    gram: Differences
+    unit: float
+    largest: float
     z: Array
     factor: Array
     inner: Array
@@ -134,22 +152,24 @@ class DenseLandmarks:
         features: KernelFeatures,
         f: Array,
         residuals: Array,
-        shift: Array,
-        gram: DifferenceGram | PanelGram,
+        sample: Sample,
+        gram: Differences,
+        unit: float,
     ) -> DenseLandmarks:
-        """Return the form of features ``f`` (n, r) with their residuals (n,)."""
+        """Return the form of features ``f`` (n, r) of the inputs, with their residuals (n,)."""
+        shift = sample.shift
         z = f / shift[:, None]
         system = product(f, z, transposed=True)
         weight = float(system.trace() + (residuals / shift).sum())
         system = (system + system.T) / 2
         system.ravel()[:: len(system) + 1] += 1.0
         inner, diagonal = gram.inner_products(z)
-        square = float((np.maximum(diagonal, 0.0) / shift).sum())
-        rounding = (16 + 2 * gram.most_outputs) * UNIT * gram.sizes**2
-        square += float((rounding / shift).sum()) * float(gram.kernel.diagonal(gram.outputs).max())
+        norms = np.sqrt(np.maximum(diagonal, 0.0) + unit * gram.sizes**2)
+        norms += gram.feature_error * math.sqrt(gram.largest) * gram.sizes
+        square = float((norms**2 / shift).sum())
         return DenseLandmarks(
-            features, gram, z, cholesky_factor(system), inner, math.sqrt(square),
-            math.sqrt(float((residuals / shift).sum())), weight,
+            features, sample, gram, unit, gram.largest, z, cholesky_factor(system), inner,
+            math.sqrt(square), math.sqrt(float((residuals / shift).sum())), weight,
             float(gram.sizes @ np.sqrt(np.einsum("ij,ij->i", z, z))),
         )  # fmt: skip
 
@@ -159,37 +179,41 @@ class DenseLandmarks:
         n, rank = self.z.shape
         return 8 * rank * (3 * n + 3 * rank + 2 * _POINTS)
 
-    def evaluate(
-        self, grid: HostArray | Rows, unit: float, underflow: float, tol: float
-    ) -> tuple[Array, Array]:
+    def evaluate(self, grid: HostArray | Rows, underflow: float, tol: float) -> tuple[Array, Array]:
         """Return values (q,) and their error bounds (q,).
 
-        ``unit`` is the rounding of a quadratic form of M relative to the squared 1-norm of what its
-        coefficients spread over outputs, and ``underflow`` that of numbers next to zero. Points at which
-        the rounding of ``Z' M Z`` exceeds ``tol`` take their quadratic form from M itself.
+        ``underflow`` is the rounding of a quadratic form from numbers next to zero. Points that the first
+        bounds leave above ``tol`` take their quadratic form from M itself, and what the landmarks miss from
+        the inputs.
         """
         values, errors = np.empty(len(grid)), np.empty(len(grid))
-        largest = float(self.gram.kernel.diagonal(self.gram.outputs).max())
         n, rank = self.z.shape
         # The product with Z' on either side adds sums over rows and over landmarks.
-        inner_unit = unit + largest * UNIT * (1100 + n / 128 + 4 * rank)
+        inner_unit = self.unit + self.largest * UNIT * (1100 + n / 128 + 4 * rank)
         for rows in row_blocks(len(grid), _POINTS):
             points = np.asarray(grid[rows], dtype=np.float64)
             f, squares = self.features.with_squares(points)
             missing = self.features.residuals_of(points, squares)
+            scale = np.sqrt(squares + missing)
             g = self._solve(f)
             sizes = np.sqrt(np.einsum("ij,ij->j", g, g))
-            error = self._truncation(squares + missing, missing) + self._system_rounding(sizes)
+            left_out = self._truncation(scale, self.tau * np.sqrt(missing))
+            rounded = self._system_rounding(sizes)
             forms = np.einsum("ij,ij->j", g, product(self.inner, g))
             value, rounding = roots_of_forms(
                 (self.size * sizes)[None, :], forms, inner_unit, underflow
             )
-            short = np.flatnonzero(error + rounding > tol)
+            rounding += self.gram.feature_error * math.sqrt(self.largest) * self.size * sizes
+            short = np.flatnonzero(~(left_out + rounded <= tol))
             if len(short):
-                value[short], rounding[short] = self._by_rows(
-                    g[:, short], sizes[short], unit, underflow, largest
+                missed = np.minimum(
+                    self.tau * np.sqrt(missing[short]), self._missed(points[short], f[short])
                 )
-            values[rows], errors[rows] = value, error + rounding
+                left_out[short] = self._truncation(scale[short], missed)
+            short = np.flatnonzero(~(left_out + rounded + rounding <= tol))
+            if len(short):
+                value[short], rounding[short] = self._by_rows(g[:, short], sizes[short], underflow)
+            values[rows], errors[rows] = value, left_out + rounded + rounding
         return values, errors
 
     def _solve(self, f: Array) -> Array:
@@ -197,22 +221,37 @@ class DenseLandmarks:
         half = substituted(self.factor, f.T)
         return substituted(self.factor, half, transposed=True)
 
-    def _by_rows(
-        self, g: Array, sizes: Array, unit: float, underflow: float, largest: float
-    ) -> tuple[Array, Array]:
+    def _by_rows(self, g: Array, sizes: Array, underflow: float) -> tuple[Array, Array]:
         """Return values and bounds on their rounding from coefficients ``Z g`` (n, q) of all inputs."""
-        a = product(self.z, g)
-        forms = self.gram.quadratic_forms(a)
-        a *= self.gram.sizes[:, None]
-        value, rounding = roots_of_forms(np.ascontiguousarray(a), forms, unit, underflow)
+        value, rounding = self.gram.norms(product(self.z, g), self.unit, underflow)
         rank = len(g)
-        return value, rounding + math.sqrt(largest) * (rank + 8) * UNIT * self.size * sizes
+        return value, rounding + math.sqrt(self.largest) * (rank + 8) * UNIT * self.size * sizes
 
-    def _truncation(self, diagonal: Array, missing: Array) -> Array:
-        """Return the error (q,) that E leaves, and rounding of features, for ``k(x, x)`` (q,)."""
-        scale, noise = np.sqrt(diagonal), self.features.noise
-        left_out = self.tau * (np.sqrt(missing) + self.tau * scale / 2)
-        rounded = noise * (math.sqrt(self.weight) + self.weight / 2) * scale
+    def _missed(self, points: Array, f: Array) -> Array:
+        """Return ``|D^(-1/2) E(X, x)|`` (q,) of points with features f (q, r), and its rounding.
+
+        Far from all inputs it is zero, where the bound ``tau sqrt(E(x, x))`` is largest.
+        """
+        design, backend = self.sample.design, self.features.backend
+        shift, x = self.sample.shift, np.asarray(design.x, dtype=np.float64)
+        squares = np.empty(len(points))
+        for rows in row_blocks(len(points), _COMPARED):
+            missed = backend.gram(
+                self.features.kernel, backend.points(x, EXACT), backend.points(points[rows], EXACT)
+            )
+            missed = missed - shift[:, None] * product(self.z, np.ascontiguousarray(f[rows].T))
+            squares[rows] = np.einsum("ij,ij,i->j", missed, missed, 1 / shift)
+        scale = np.sqrt(self.features.diagonal(points))
+        rounding = (self.features.noise + 4 * UNIT) * math.sqrt(self.weight) * scale
+        return np.asarray(np.sqrt(squares) + rounding)
+
+    def _truncation(self, scale: Array, missed: Array) -> Array:
+        """Return the error (q,) that E leaves, and rounding of features, for ``sqrt(k(x, x))`` (q,).
+
+        ``missed`` is ``|D^(-1/2) E(X, x)|`` (q,).
+        """
+        left_out = missed + self.tau**2 * scale / 2
+        rounded = self.features.noise * (math.sqrt(self.weight) + self.weight / 2) * scale
         return np.asarray(self.spread * (left_out + rounded))
 
     def _system_rounding(self, sizes: Array) -> Array:

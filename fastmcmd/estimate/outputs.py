@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd.embedding.atoms import pair_cost
+from fastmcmd.embedding.bump_lattice import expected_cost, serves_on_lattice
 from fastmcmd.embedding.candidates import IN_SQUARE, candidates
 from fastmcmd.embedding.expected import Expectation
 from fastmcmd.embedding.exponential_sums import ExponentialSum, split_delta
@@ -59,7 +60,10 @@ _NODES = 400  # approximate number of quadrature nodes of a prediction
 MOST_PAIRS = 2e12  # pairs of quadrature nodes, times points: about a minute
 _LEAST_RANK = 256
 _FEW_FEATURES = 450  # rank up to which output features take less time than landmarks of the inputs
+_FEW_FOR_MANY = 150  # the same for many draws, whose features take time with the square of the rank
 _MOST_PAIRED = 40_000  # outputs or atoms up to which their kernel values take about a second
+_MOST_ON_LATTICE = 2e11  # operations in about two seconds
+_TRIED_ROWS = 200  # rows whose outputs tell the time of a lattice
 _MOST_PREDICTED = 1000  # largest rank if predictions are integrated numerically
 MOST_PIVOTS = 100  # with more pivots, panels of the line take less time if they apply
 _MOST_CLOSED = 300  # the same if expectations at pivots have closed forms
@@ -132,6 +136,8 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
     tolerance.
     """
     sides = (nature, model)
+    if _is_constant(task.y_kernel):
+        return _of_constant(sides, task)
     if better_dense(sides, task) or _small(sides, task):
         return None
     in_closed_form = pairs_in_closed_form(sides, task)
@@ -154,13 +160,26 @@ def mean_features(nature: Sample, model: Sample, task: Task) -> MeanFeatures | N
         if result is not None and _is_within_tolerance(result, task):
             return result
     if _may_take_landmarks(sides, task):
-        result = _by_pivots(sides, task, in_closed_form, stop=_FEW_FEATURES)
-        if (
-            result is not None
-            or task.input_features(sides[0], _pairs_cost(sides, task)) is not None
-        ):
+        many = any(are_many(side.outputs) for side in sides)
+        stop = _FEW_FOR_MANY if many else _FEW_FEATURES
+        result = _by_pivots(sides, task, in_closed_form, stop=stop)
+        if result is not None or task.input_features(sides[0]) is not None:
             return result  # the dense form at landmarks of the inputs, whatever the rank of k_Y
     return _by_pivots(sides, task, in_closed_form)
+
+
+def _of_constant(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures:
+    """Return mean features under a constant kernel: every distribution has the same embedding."""
+    y = np.zeros((1, _columns(sides[0])))
+    root = np.sqrt(task.y_kernel.diagonal(y))
+    if not root[0] > 0:
+        raise ValueError("y_kernel is zero at all outputs; choose another y_kernel")
+    features = KernelFeatures(task.y_kernel, y, root[:, None], task.y_backend)
+    rows = [np.full((len(side.design), 1), root[0]) for side in sides]
+    means: tuple[Array, ...] = (*rows,)
+    if sides[0].same_system(sides[1]):
+        means = (np.zeros_like(rows[0]),)
+    return MeanFeatures(features, means, Truncation(0.0, 0.0, rigorous=True), 1)
 
 
 def _is_within_tolerance(mean_features: MeanFeatures, task: Task) -> bool:
@@ -180,14 +199,25 @@ def _may_take_landmarks(sides: tuple[Sample, Sample], task: Task) -> bool:
         and sides[0].same_system(sides[1])
         and len(sides[0].design) // 4 > _FEW_FEATURES
         and (pairs_in_closed_form(sides, task) or not sums_exponentials(sides, task))
-        and sum(filter(None, counts)) <= _MOST_PAIRED
+        and (sum(filter(None, counts)) <= _MOST_PAIRED or _lattice_pays(sides, task))
     )
 
 
-def _pairs_cost(sides: tuple[Sample, Sample], task: Task) -> float:
-    """Return the cost of kernel values between all outputs or atoms, in float32 operations."""
-    outputs = sum(filter(None, (task.atom_count(side.outputs) for side in sides)))
-    return float(outputs) ** 2 * _pair_cost(sides, task)
+def _lattice_pays(sides: tuple[Sample, Sample], task: Task) -> bool:
+    """Tell whether differences of drawn embeddings take little time on a lattice (`BumpLattice`)."""
+    outcomes = []
+    for side in sides:
+        if not isinstance(side.outputs, DrawnOutputs):
+            return False
+        values = side.outputs.values
+        outcomes.append(np.asarray(values[:: -(-len(values) // _TRIED_ROWS)], dtype=np.float64))
+    if len(outcomes[0]) != len(outcomes[1]) or not serves_on_lattice(
+        task.y_kernel, outcomes[0].shape[2]
+    ):
+        return False
+    some = np.concatenate(outcomes, axis=1)
+    cost = expected_cost(task.y_kernel, some, len(sides[0]), _FEW_FEATURES)
+    return cost <= _MOST_ON_LATTICE
 
 
 def _pair_cost(sides: tuple[Sample, Sample], task: Task) -> float:

@@ -64,16 +64,16 @@ class Task:
             self._atom_counts[outputs] = atom_count(outputs, self.y_kernel)
         return self._atom_counts[outputs]
 
-    def input_features(self, nature: Sample, pairs: float) -> InputFeatures | None:
+    def input_features(self, nature: Sample) -> InputFeatures | None:
         """Return features of nature's inputs if landmarks pay in dense form, else None.
 
-        ``pairs`` is the cost of the kernel values of all outputs, of a translation-invariant kernel.
+        The output kernel is translation-invariant.
         """
         key = id(nature.design), nature.lam
         if key not in self._input_features:
             x = nature.design.x
             size = MatrixSize(self.x_kernel, len(x), x.shape[1], self.backend.name)
-            most = most_input_landmarks(size, pairs, len(self.grid), self.options.memory_limit // 2)
+            most = most_input_landmarks(size, len(self.grid), self.options.memory_limit // 2)
             self._input_features[key] = None
             if most:
                 largest, tol = self.y_kernel.at_zero, self.options.tol
