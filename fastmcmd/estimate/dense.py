@@ -183,31 +183,13 @@ class DenseFit:
 
         ``keep`` is the stage that saves finished blocks and factors, and from which evaluation resumes.
         """
-        landmarks = self._landmarks
-        if landmarks is None:
-            return self._by_solves(grid, progress, keep, self._gram)
-        tol = self.options.tol
-        values, errors = landmarks.evaluate(grid, self._underflow, tol)
-        self.solver, self.rank, self.passes = "lowrank", landmarks.features.rank, 0
-        self.peak_bytes = max(self.peak_bytes, landmarks.nbytes)
-        rest = np.flatnonzero(~(errors <= tol))
-        if not len(rest):
-            return values, errors, "rigorous"
-        *exact, kind = self._by_solves(grid[rest], progress, keep, landmarks.gram)
-        better = ~(exact[1] >= errors[rest])
-        values[rest[better]], errors[rest[better]] = exact[0][better], exact[1][better]
-        if len(rest) < len(values):
-            self.solver = "lowrank"
-        return values, errors, kind
-
-    def _by_solves(
-        self,
-        grid: HostArray | Rows,
-        progress: Progress,
-        keep: Stage | None,
-        gram: Differences | None,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        """Return what `evaluate` does, from systems at each point."""
+        landmarks, first = self._landmarks, None
+        gram = self._gram if landmarks is None else landmarks.gram
+        if landmarks is not None:
+            first = self._at_landmarks(landmarks, grid)
+            if not len(first.above):
+                return first.values, first.errors, "rigorous"
+            grid = grid[first.above]
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
         largest = largest_diagonal(self.y_kernel, self.outputs)
@@ -254,7 +236,20 @@ class DenseFit:
             kinds.add("sampled")
             scale = np.sqrt(np.maximum(diagonal_of(self.x_kernel, grid), 0.0))
             errors += self.node_error * scale / 2
-        return values, errors, "sampled" if "sampled" in kinds else "rigorous"
+        kind = "sampled" if "sampled" in kinds else "rigorous"
+        if first is None:
+            return values, errors, kind
+        if len(first.above) < len(first.values):
+            self.solver = "lowrank"
+        return *first.improved(values, errors), kind
+
+    def _at_landmarks(self, landmarks: DenseLandmarks, grid: HostArray | Rows) -> _AtLandmarks:
+        """Return values and error bounds from landmarks of the inputs."""
+        tol = self.options.tol
+        values, errors = landmarks.evaluate(grid, self._underflow, tol)
+        self.solver, self.rank, self.passes = "lowrank", landmarks.features.rank, 0
+        self.peak_bytes = max(self.peak_bytes, landmarks.nbytes)
+        return _AtLandmarks(values, errors, np.flatnonzero(~(errors <= tol)))
 
     @cached_property
     def _underflow(self) -> float:
@@ -552,6 +547,22 @@ class DenseFit:
             self.passes += operator.passes
             matrices = operator.peak_bytes
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point)
+
+
+@dataclass(frozen=True, eq=False)
+class _AtLandmarks:
+    """Values and error bounds (q,) from landmarks, and the points ``above`` the tolerance."""
+
+    values: Array
+    errors: Array
+    above: NDArray[np.intp]
+
+    def improved(self, values: Array, errors: Array) -> tuple[Array, Array]:
+        """Return values and bounds, with those from systems where their bounds are smaller."""
+        better = ~(errors >= self.errors[self.above])
+        places = self.above[better]
+        self.values[places], self.errors[places] = values[better], errors[better]
+        return self.values, self.errors
 
 
 @dataclass(frozen=True, eq=False)
