@@ -64,7 +64,7 @@ def expected_cost(kernel: Kernel, outcomes: Array, rows: int, columns: int) -> f
     """
     some, count, width = outcomes.shape
     centre, total = np.median(outcomes.reshape(-1, width), axis=0), 0.0
-    for _, gamma in _checked(kernel)[1]:
+    for _, gamma in _parts_of(kernel)[1]:
         places = (outcomes.reshape(-1, width) - centre) * (math.sqrt(gamma) / _STEP)
         if not np.abs(places).max(initial=0.0) <= _FARTHEST:
             return math.inf
@@ -75,7 +75,7 @@ def expected_cost(kernel: Kernel, outcomes: Array, rows: int, columns: int) -> f
     return total
 
 
-def _checked(kernel: Kernel) -> tuple[float, list[tuple[float, float]]]:
+def _parts_of(kernel: Kernel) -> tuple[float, list[tuple[float, float]]]:
     """Return a constant, and weight and gamma of each RBF kernel, whose sum the kernel is."""
     parts = bumps_of(kernel)
     assert parts is not None
@@ -118,11 +118,11 @@ class BumpLattice:
     @property
     def _parts(self) -> list[tuple[float, float]]:
         """Weight and gamma of each RBF kernel."""
-        return _checked(self.gram.kernel)[1]
+        return _parts_of(self.gram.kernel)[1]
 
     @property
     def _constant(self) -> float:
-        return _checked(self.gram.kernel)[0]
+        return _parts_of(self.gram.kernel)[0]
 
     @cached_property
     def _centred(self) -> Array:
@@ -203,11 +203,11 @@ class BumpLattice:
     def cost(self, columns: int) -> float:
         """Return the cost of `_images` for vectors of ``columns``, in float64 operations."""
         width, entries = self.gram.outputs.shape[1], self.gram.entry_count
-        reached = sum(len(rows) for _, _, rows in self._tiles)
+        row_tiles = sum(len(rows) for _, _, rows in self._tiles)
         nodes = float(_TILE) ** width
         return (
             len(self._parts) * entries * _BUMP**width
-            + reached * nodes * columns
+            + row_tiles * nodes * columns
             + len(self._tiles) * _CALL
         )
 
@@ -275,12 +275,12 @@ def _tile_keys(places: Array, source: NDArray[np.intp]) -> NDArray[np.int64]:
     nearest = np.floor(places + 0.5)
     first = np.floor((nearest - _REACH) / _TILE).astype(np.int64)
     crosses = np.floor((nearest + _REACH) / _TILE).astype(np.int64) > first
-    reached = _distinct(np.column_stack([source, first, crosses]))
+    spans = _distinct(np.column_stack([source, first, crosses]))
     columns = places.shape[1]
     corners = []
     for corner in combinations((0, 1), repeat=columns):
         further = np.array(corner)
-        some = reached[(reached[:, 1 + columns :] >= further).all(axis=1)]
+        some = spans[(spans[:, 1 + columns :] >= further).all(axis=1)]
         corners.append(some[:, : 1 + columns] + np.append(0, further))
     return _distinct(np.concatenate(corners))
 

@@ -187,33 +187,14 @@ class DenseFit:
 
         ``keep`` is the stage that saves finished blocks and factors, and from which evaluation resumes.
         """
-        landmarks = self._landmarks
-        if landmarks is None:
-            return self._by_solves(grid, progress, keep, self._gram)
-        tol = self.options.tol
-        values, errors = landmarks.evaluate(grid, self._underflow, tol)
-        self.solver, self.rank, self.passes = "lowrank", landmarks.features.rank, 0
-        self.peak_bytes = max(self.peak_bytes, landmarks.nbytes)
-        rest = np.flatnonzero(~(errors <= tol))
-        values, errors, kind = self._with_node_error(grid, values, errors, "rigorous")
-        if not len(rest):
-            return values, errors, kind
-        gram = None if self._exponential is not None else landmarks.gram
-        *exact, kind = self._by_solves(grid[rest], progress, keep, gram)
-        better = ~(exact[1] >= errors[rest])
-        values[rest[better]], errors[rest[better]] = exact[0][better], exact[1][better]
-        if len(rest) < len(values):
-            self.solver = "lowrank"
-        return values, errors, kind
-
-    def _by_solves(
-        self,
-        grid: HostArray | Rows,
-        progress: Progress,
-        keep: Stage | None,
-        gram: Differences | None,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        """Return what `evaluate` does, from systems at each point."""
+        landmarks, first, at = self._landmarks, None, grid
+        gram = self._gram if landmarks is None else landmarks.gram
+        if landmarks is not None:
+            first = self._at_landmarks(landmarks, at)
+            if not len(first.above):
+                return self._with_node_error(at, first.values, first.errors, "rigorous")
+            grid = at[first.above]
+            gram = None if self._exponential is not None else gram  # forms in linear time
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
         largest = largest_diagonal(self.y_kernel, self.outputs)
@@ -252,7 +233,11 @@ class DenseFit:
                 self.close()
             self._checkpoint = None
         kind = "sampled" if "sampled" in kinds else "rigorous"
-        return self._with_node_error(grid, values, errors, kind)
+        if first is not None:
+            values, errors = first.improved(values, errors)
+            if len(first.above) < len(first.values):
+                self.solver = "lowrank"
+        return self._with_node_error(at, values, errors, kind)
 
     def _with_node_error(
         self, grid: HostArray | Rows, values: Array, errors: Array, kind: str
@@ -275,6 +260,14 @@ class DenseFit:
             forms += self.densities.forms(block.of_nature, block.of_model)
             coefficients = np.concatenate([coefficients, block.of_model])
         return roots_of_forms(coefficients, forms, unit, underflow)
+
+    def _at_landmarks(self, landmarks: DenseLandmarks, grid: HostArray | Rows) -> _AtLandmarks:
+        """Return values and error bounds from landmarks of the inputs."""
+        tol = self.options.tol
+        values, errors = landmarks.evaluate(grid, self._underflow, tol)
+        self.solver, self.rank, self.passes = "lowrank", landmarks.features.rank, 0
+        self.peak_bytes = max(self.peak_bytes, landmarks.nbytes)
+        return _AtLandmarks(values, errors, np.flatnonzero(~(errors <= tol)))
 
     @cached_property
     def _underflow(self) -> float:
@@ -576,6 +569,22 @@ class DenseFit:
             self.passes += operator.passes
             matrices = operator.peak_bytes
         self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point)
+
+
+@dataclass(frozen=True, eq=False)
+class _AtLandmarks:
+    """Values and error bounds (q,) from landmarks, and the points ``above`` the tolerance."""
+
+    values: Array
+    errors: Array
+    above: NDArray[np.intp]
+
+    def improved(self, values: Array, errors: Array) -> tuple[Array, Array]:
+        """Return values and bounds, with those from systems where their bounds are smaller."""
+        better = ~(errors >= self.errors[self.above])
+        places = self.above[better]
+        self.values[places], self.errors[places] = values[better], errors[better]
+        return self.values, self.errors
 
 
 @dataclass(frozen=True, eq=False)

@@ -206,10 +206,11 @@ class DenseLandmarks:
             rounding += self.gram.feature_error * math.sqrt(self.largest) * self.size * sizes
             short = np.flatnonzero(~(left_out + rounded <= tol))
             if len(short):
-                missed = np.minimum(
-                    self.tau * np.sqrt(missing[short]), self._missed(points[short], f[short])
+                cross = np.minimum(
+                    self.tau * np.sqrt(missing[short]),
+                    self._cross_residual(points[short], f[short]),
                 )
-                left_out[short] = self._truncation(scale[short], missed)
+                left_out[short] = self._truncation(scale[short], cross)
             short = np.flatnonzero(~(left_out + rounded + rounding <= tol))
             if len(short):
                 value[short], rounding[short] = self._by_rows(g[:, short], sizes[short], underflow)
@@ -227,7 +228,7 @@ class DenseLandmarks:
         rank = len(g)
         return value, rounding + math.sqrt(self.largest) * (rank + 8) * UNIT * self.size * sizes
 
-    def _missed(self, points: Array, f: Array) -> Array:
+    def _cross_residual(self, points: Array, f: Array) -> Array:
         """Return ``|D^(-1/2) E(X, x)|`` (q,) of points with features f (q, r), and its rounding.
 
         Far from all inputs it is zero, where the bound ``tau sqrt(E(x, x))`` is largest.
@@ -236,21 +237,21 @@ class DenseLandmarks:
         shift, x = self.sample.shift, np.asarray(design.x, dtype=np.float64)
         squares = np.empty(len(points))
         for rows in row_blocks(len(points), _COMPARED):
-            missed = backend.gram(
+            cross = backend.gram(
                 self.features.kernel, backend.points(x, EXACT), backend.points(points[rows], EXACT)
             )
-            missed = missed - shift[:, None] * product(self.z, np.ascontiguousarray(f[rows].T))
-            squares[rows] = np.einsum("ij,ij,i->j", missed, missed, 1 / shift)
+            cross = cross - shift[:, None] * product(self.z, np.ascontiguousarray(f[rows].T))
+            squares[rows] = np.einsum("ij,ij,i->j", cross, cross, 1 / shift)
         scale = np.sqrt(self.features.diagonal(points))
         rounding = (self.features.noise + 4 * UNIT) * math.sqrt(self.weight) * scale
         return np.asarray(np.sqrt(squares) + rounding)
 
-    def _truncation(self, scale: Array, missed: Array) -> Array:
+    def _truncation(self, scale: Array, cross: Array) -> Array:
         """Return the error (q,) that E leaves, and rounding of features, for ``sqrt(k(x, x))`` (q,).
 
-        ``missed`` is ``|D^(-1/2) E(X, x)|`` (q,).
+        ``cross`` is ``|D^(-1/2) E(X, x)|`` (q,).
         """
-        left_out = missed + self.tau**2 * scale / 2
+        left_out = cross + self.tau**2 * scale / 2
         rounded = self.features.noise * (math.sqrt(self.weight) + self.weight / 2) * scale
         return np.asarray(self.spread * (left_out + rounded))
 
