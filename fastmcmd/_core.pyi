@@ -840,8 +840,32 @@ def correction_weights(
 def error_sums(y: _F64, point: _F64, out: _F64) -> None:
     """Write the sums of ``point - y``, of its size and of its square."""
 
-def linear_squares(rows: _F64, slope: _F64, away: float, weights: _F64) -> float:
-    """Return ``sum_i weight_i (sum_k slope_k rows_ki - away)^2`` of rows (k, n)."""
+def resampled_sums(rows: _F64, counts: _F64, factors: _F64, sums: _F64) -> None:
+    """Write sums of samples (s, 3, k + 1) over rows (k, n) r: of ``w r``, of ``v r`` and of ``v r^2``.
+
+    Of a sample with counts (n,), ``w = count factor`` and ``v = w factor``; factors (0,) are all 1.
+    The last of the k + 1 sums are those of r = 1.
+    """
+
+def linear_squares(
+    rows: _F64, slopes: _F64, away: _F64, counts: _F64, factors: _F64, out: _F64
+) -> None:
+    """Write ``sum_i count_i factor_i^2 (sum_k slope_k rows_ki - away)^2`` of each sample.
+
+    ``rows`` are (k, n), ``slopes`` (s, k), ``away`` (s,), ``counts`` (s, n); factors (0,) are all 1.
+    """
+
+def running_weights(weights: _F64, order: _I64, cumulative: _F64) -> float:
+    """Write cumulative weights (n + 1,) of rows in an order; return the sum of squared weights."""
+
+def spread_pieces(
+    weights: _F64, order: _I64, variance: _F64, squares: _F64, ends: _I64, sums: _F64
+) -> None:
+    """Write sums (p, 4) of ``w``, ``w variance``, ``w square`` and ``(w variance)^2`` over pieces.
+
+    Piece b has the places ``ends[b]`` to ``ends[b + 1]`` of the order, in which variances and squares
+    are sorted already.
+    """
 
 def comoments(y: _F64, point: _F64, out: _F64) -> None:
     """Write means, central sums of squares and products, that of squared errors, and ranges."""

@@ -68,27 +68,6 @@ inline void error_sums(in y, in point, out sums) {
   for (int k = 0; k < 3; ++k) sums[k] = totals[k].total();
 }
 
-// sum_i weight_i (sum_k slope_k rows_ki - away)^2
-inline double linear_squares(ins rows, in slope, double away, in weights) {
-  pairwise_sum total;
-  for (index_t start = 0; start < rows.m; start += sum_rows) {
-    const index_t n = least(sum_rows, rows.m - start), even = n - n % sum_lanes;
-    double values[sum_rows], part[sum_lanes] = {};
-    for (index_t j = 0; j < n; ++j) values[j] = -away;
-    for (index_t k = 0; k < rows.n; ++k) {
-      const double *row = rows[k] + start, factor = slope[k];
-      for (index_t j = 0; j < n; ++j) values[j] += factor * row[j];
-    }
-    const double* w = weights.data + start;
-    for (index_t j = 0; j < even; j += sum_lanes) {
-      for (index_t l = 0; l < sum_lanes; ++l) part[l] += w[j + l] * (values[j + l] * values[j + l]);
-    }
-    for (index_t j = even; j < n; ++j) part[j - even] += w[j] * (values[j] * values[j]);
-    total.add(sum_of(part));
-  }
-  return total.total();
-}
-
 // The sum of values, counted from `from`.
 inline double sum_from(const double* x, index_t n, double from) {
   const index_t even = n - n % sum_lanes;

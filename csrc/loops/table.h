@@ -85,7 +85,11 @@ struct loop_table {
   void (*correction_weights)(ins values, ins logs, ins statistic, in power, in tilt,
                              cube<double> weights);
   void (*error_sums)(in y, in point, out sums);
-  double (*linear_squares)(ins rows, in slope, double away, in weights);
+  void (*resampled_sums)(ins rows, ins counts, in factors, cube<double> sums);
+  void (*linear_squares)(ins rows, ins slopes, in away, ins counts, in factors, out squares);
+  double (*running_weights)(in weights, vec<const int64_t> order, out cumulative);
+  void (*spread_pieces)(in weights, vec<const int64_t> order, in variance, in squares,
+                        vec<const int64_t> ends, outs sums);
   void (*comoments)(in y, in point, out values);
   void (*spread_sums)(in y, in mean, in variance, in cuts, outs scratch, outs sums);
   void (*check_losses)(in levels, in factors, ins quantiles, in y, out losses);

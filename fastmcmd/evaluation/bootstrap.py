@@ -26,8 +26,7 @@ __all__ = ["WITHOUT", "Means", "Replicates", "intervals", "resampled", "studenti
 
 _ROUNDING = 1e-13  # scatter relative to the mean below which a column is constant
 _STEP = 1e-6  # step of numerical derivatives, relative to the scatter of a column
-_BLOCK = 1 << 13  # rows of a product: some megabytes
-_SAMPLES = 16  # samples of a product
+_SAMPLES = 16  # samples of a pass over the rows
 _COUNTS_AT_ONCE = 1 << 25  # row counts that are held at a time, for all threads: 256 MB
 
 
@@ -61,72 +60,45 @@ class Means:
         return values[0], errors[0]
 
     def samples(self, counts: Array) -> tuple[Array, Array]:
-        """Return values and standard errors (samples, measures) from row counts (samples, n)."""
-        firsts, squares = self._sums(counts)
-        values, errors = np.empty((2, len(counts), len(self.names)))
-        for sample, row_counts in enumerate(counts):
-            weights = row_counts if self._weights is None else row_counts * self._weights
-            squared = weights if self._weights is None else weights * self._weights
-            sums = (one[:, sample] for one in (*firsts, squares))
-            if not weights.any():
-                values[sample] = errors[sample] = np.nan
-                continue
-            values[sample], errors[sample] = self._sample(weights, squared, *sums)
-        return values, errors
+        """Return values and standard errors (samples, measures) from row counts (samples, n).
 
-    def _sums(self, counts: Array) -> tuple[tuple[Array, Array], Array]:
-        """Return sums (columns, samples) with the weights, with their squares, and of squares.
-
-        All samples share a pass over the rows. The core multiplies on this thread alone; BLAS would start
-        threads for each product.
+        All samples share a pass over the rows.
         """
-        columns, samples = len(self._rows), len(counts)
-        sums = np.zeros((3, columns, samples))
-        part = np.empty((columns, samples))
-
-        def add(place: int, block: Array, weights: Array) -> None:
-            _core.dense_matmul(block, weights, part, 1)
-            sums[place] += part
-
-        for rows in row_blocks(self._n, _BLOCK) if columns else []:
-            block = np.array(self._rows[:, rows], order="C")  # copies, which change below
-            weights = np.array(counts[:, rows].T, order="C")
-            if self._weights is not None:
-                weights *= self._weights[rows, None]
-            add(0, block, weights)
-            if self._weights is not None:
-                weights *= self._weights[rows, None]
-                add(1, block, weights)
-            block *= block
-            add(2, block, weights)
-        return (sums[0], sums[0] if self._weights is None else sums[1]), sums[2]
-
-    def _sample(
-        self, weights: Array, squared: Array, sums: Array, firsts: Array, seconds: Array
-    ) -> tuple[Array, Array]:
-        """Return the values and standard errors of one sample from its weights and sums."""
-        total = float(weights.sum())
-        shifts = sums / total
+        factors = np.empty(0) if self._weights is None else self._weights
+        sums = np.empty((len(counts), 3, len(self._rows) + 1))
+        _core.resampled_sums(self._rows, counts, factors, sums)
+        totals, squared_totals = sums[:, 0, -1:], sums[:, 1, -1:]
+        firsts, squared_firsts, seconds = np.moveaxis(sums[:, :, :-1], 1, 0)
+        with np.errstate(invalid="ignore"):  # no row with a weight was drawn
+            shifts = firsts / totals
+        scatter = seconds - 2 * shifts * squared_firsts + shifts**2 * squared_totals
         means = self._centre + shifts
-        scatter = seconds - 2 * shifts * firsts + shifts**2 * squared.sum()
-        values, errors = np.empty(len(self.names)), np.empty(len(self.names))
+        values, errors = np.full((2, len(counts), len(self.names)), np.nan)
+        drawn = np.flatnonzero(totals[:, 0])
         start = 0
         for place, one in enumerate(self._measures):
             part = slice(start, start + len(one.columns))
             start = part.stop
-            values[place] = one.unit * one.finish(means[part].tolist(), total)
-            slope = _slope(one, means[part], self._scale[part], total)
-            if len(slope) == 1:
-                variance = slope[0] ** 2 * scatter[part][0]
+            slopes = np.zeros((len(counts), len(one.columns)))
+            for sample in drawn:
+                at, total = means[sample, part], float(totals[sample, 0])
+                values[sample, place] = one.unit * one.finish(at.tolist(), total)
+                slopes[sample] = _slope(one, at, self._scale[part], total)
+            if len(one.columns) == 1:
+                variances = slopes[:, 0] ** 2 * scatter[:, start - 1]
             else:
-                away = float(slope @ shifts[part])
-                variance = _core.linear_squares(self._rows[part], slope, away, squared)
-            errors[place] = one.unit * np.sqrt(max(variance, 0.0)) / total
+                variances, away = np.empty(len(counts)), (slopes * shifts[:, part]).sum(axis=1)
+                _core.linear_squares(self._rows[part], slopes, away, counts, factors, variances)
+            errors[:, place] = one.unit * np.sqrt(np.maximum(variances, 0.0))
+        with np.errstate(invalid="ignore"):
+            errors /= totals
         return values, errors
 
 
 def _slope(one: OfMeans, means: Array, scale: Array, total: float) -> Array:
     """Return the derivatives of a measure with respect to its means."""
+    if one.is_mean:
+        return np.ones(1)
     out = np.zeros(len(means))
     for k, step in enumerate(_STEP * scale):
         if step > 0:

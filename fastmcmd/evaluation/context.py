@@ -17,7 +17,7 @@ from fastmcmd.classification.inputs import SUM_TOLERANCES, LabelledRows
 from fastmcmd.classification.labels import as_labels
 from fastmcmd.classification.scores import brier_of, halved
 from fastmcmd.classification.summary import summarize
-from fastmcmd.evaluation.presorted import Presorted
+from fastmcmd.evaluation.presorted import Presorted, running_weights
 from fastmcmd.kernels import Kernel
 from fastmcmd.metrics.inputs import ERRORS_OUT_OF_RANGE, OUT_OF_RANGE, Outcomes, weighted_mean
 from fastmcmd.metrics.interval_scores import HUB, interval_terms, weighted_terms
@@ -27,7 +27,6 @@ from fastmcmd.metrics.pit import (
     conclude_histogram,
     histogram_sums,
     pit_of_rows,
-    weighted_pit,
 )
 from fastmcmd.metrics.quantile_scores import PERCENTS, check_terms, losses_together
 from fastmcmd.metrics.reliability_sums import (
@@ -374,7 +373,7 @@ class Context:
         """PIT values in ascending order, with their weights."""
         if self.weights is None:
             return SortedPIT(self._row_values.sorted, None, float(len(self.y)))
-        return weighted_pit(self._row_values.sorted, self.weights[self._row_values.order])
+        return SortedPIT(self._row_values.sorted, *running_weights(self.weights, self._row_values.order))
 
     def reliability(self, kind: str, levels: Array = TOOLBOX_LEVELS) -> ReliabilityCurve:
         """Return the reliability curve, computed once for each kind and number of levels."""
@@ -394,7 +393,7 @@ class Context:
     def variance_curve(self) -> metrics.VarianceCurve:
         """Errors against predicted variances, in bins."""
         presorted = self._row_values.presorted
-        if presorted is not None and presorted.cells is not None and self.weights is not None:
+        if presorted is not None and presorted.variance is not None and self.weights is not None:
             return presorted.variance_curve(self.weights)
         return metrics.ence_curve(
             cast(AnyArray, self.rows),  # already checked

@@ -38,6 +38,11 @@ class OfMeans:
     finish: Callable[[list[float], float], float]
     unit: float = 1.0
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether the measure is the mean of one column."""
+        return self.finish is _mean
+
 
 def of_means(name: str, context: Context) -> OfMeans | None:
     """Return a measure as a function of means over rows, or None if it is none or values are not finite."""

@@ -32,7 +32,6 @@ __all__ = [
     "pit_of_rows",
     "pit_values",
     "sort_pit",
-    "weighted_pit",
 ]
 
 PITS = ("randomized", "mid", "plain")
@@ -158,13 +157,9 @@ def sort_pit(values: Array, weights: Array | None = None, *, nan_result: bool = 
     if weights is None:
         return SortedPIT(namespace.sort(values), None, float(values.shape[0]), nan_result)
     order = namespace.argsort(values)
-    return weighted_pit(values[order], weights[order], nan_result=nan_result)
-
-
-def weighted_pit(values: Array, weights: Array, *, nan_result: bool = False) -> SortedPIT:
-    """Return PIT values (m,) that are already sorted, with their weights."""
-    cumulative = namespace_of(weights).running(weights)
-    return SortedPIT(values, cumulative, float(weights @ weights), nan_result)
+    weights = weights[order]
+    cumulative = namespace.running(weights)
+    return SortedPIT(values[order], cumulative, float(weights @ weights), nan_result)
 
 
 @dataclass(frozen=True)

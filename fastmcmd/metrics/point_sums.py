@@ -446,12 +446,14 @@ def weighted_median(values: Array, weights: Array | None = None) -> float:
             median = float(np.median(values))
         return median if np.isfinite(median) else 2 * float(np.median(values / 2))
     order = np.argsort(values, kind="stable")
-    return median_of_sorted(values[order], weights[order])
+    return median_of_sorted(values[order], np.cumsum(weights[order]))
 
 
-def median_of_sorted(values: Array, weights: Array) -> float:
-    """Return the `weighted_median` of ascending values; NaN without weight, as of a bootstrap sample."""
-    cumulative = np.cumsum(weights)
+def median_of_sorted(values: Array, cumulative: Array) -> float:
+    """Return the `weighted_median` of ascending values from the cumulative sums of their weights.
+
+    It is NaN without weight, as of a bootstrap sample.
+    """
     half = cumulative[-1] / 2
     if not half > 0:
         return float("nan")

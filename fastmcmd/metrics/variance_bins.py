@@ -20,6 +20,7 @@ __all__ = [
     "cells_of",
     "into_bins",
     "mass_bins",
+    "mass_cuts",
     "mass_groups",
     "piece_sums",
     "width_bins",
@@ -106,8 +107,7 @@ def mass_bins(cells: Cells, bins: int) -> Binned:
     """
     mass = np.concatenate([[0.0], np.cumsum(cells.sums[:, 0])])
     last = len(cells.sums) - 1
-    cuts = mass[-1] * np.arange(1, bins) / bins
-    cell = np.minimum(np.searchsorted(mass, cuts, side="right") - 1, last)
+    cuts, cell = mass_cuts(mass, bins)
     part = np.clip((cuts - mass[cell]) / cells.sums[cell, 0], 0.0, 1.0)
     cell, part = np.concatenate([[0], cell, [last]]), np.concatenate([[0.0], part, [1.0]])
     sums, noise = np.empty((bins, cells.sums.shape[1])), np.empty(bins)
@@ -116,6 +116,15 @@ def mass_bins(cells: Cells, bins: int) -> Binned:
         sums[b] = between.total(cells.sums, 1)
         noise[b] = between.total(cells.noise, 2)
     return Binned(sums, noise, cells.spread[cell])
+
+
+def mass_cuts(mass: Array, bins: int) -> tuple[Array, NDArray[np.intp]]:
+    """Return the weights up to each inner edge of bins of equal weight, and the cell of each edge.
+
+    ``mass`` (c + 1,) is the cumulative weight of the cells, beginning with 0.
+    """
+    cuts = mass[-1] * np.arange(1, bins) / bins
+    return cuts, np.minimum(np.searchsorted(mass, cuts, side="right") - 1, len(mass) - 2)
 
 
 @dataclass(frozen=True)
