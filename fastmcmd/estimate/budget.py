@@ -52,13 +52,13 @@ class Budget:
 
         ``in_stages`` tells whether features, iterates and values are freed before the next of them.
         """
-        kept = 8 * _OUTPUT_ARRAYS * outputs + threads * TILE_BYTES
+        always = 8 * _OUTPUT_ARRAYS * outputs + threads * TILE_BYTES
         features = 8 * 3 * outputs * rank
         iterates = _CG_ARRAYS * 8 * n * columns
         at_once = points if on_device else min(points, points_at_once(columns))
         values = 8 * (_POINT_ARRAYS * points + _IMAGES * at_once * (columns + 2))
         stages = features, iterates, values
-        return Budget(limit, kept + (max if in_stages else sum)(stages), estimated)
+        return Budget(limit, always + (max if in_stages else sum)(stages), estimated)
 
     def serves_as(self, other: Budget, n: int, dim: int, least: int = 0) -> bool:
         """Tell whether n inputs of ``dim`` columns allow every method here that ``other`` allows.

@@ -133,7 +133,7 @@ class Predictive(Abstract):
         """Return P(Y_i <= low_i) and P(Y_i > high_i)."""
         return self.cdf(low), self.sf(high)
 
-    def tails(self, y: ArrayLike) -> tuple[Array, Array]:
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y_i <= y_i) and P(Y_i > y_i), in the shape of `cdf`."""
         return self.cdf(y), self.sf(y)
 

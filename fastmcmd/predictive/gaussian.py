@@ -104,13 +104,13 @@ class Gaussian(Predictive):
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component."""
-        return self.tails(y)[0]
+        return self.cdf_and_sf(y)[0]
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y); small probabilities keep all their digits."""
-        return self.tails(y)[1]
+        return self.cdf_and_sf(y)[1]
 
-    def tails(self, y: ArrayLike) -> tuple[Array, Array]:
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,), or (n, k) per component."""
         return line_tails(LineFamily.NORMAL, *self._broadcast(y))
 

@@ -118,7 +118,7 @@ class StudentT(PearsonFamily):
             out[rows] = crps(self.take(rows), np.broadcast_to(self.outcomes(y), self.shape)[rows])
         return out
 
-    def tails(self, y: ArrayLike) -> tuple[Array, Array]:
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
         gap = self.outcomes(y) - self.loc
         tail = by_rows(_cdf, -np.abs(gap), self.scale, self.df)
@@ -506,7 +506,7 @@ class Laplace(Family):
 
         return stats.laplace(self.loc, self.scale)
 
-    def tails(self, y: ArrayLike) -> tuple[Array, Array]:
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
         return line_tails(LineFamily.LAPLACE, self.outcomes(y), *self._values)
 
