@@ -74,13 +74,13 @@ class Means:
         scatter = seconds - 2 * shifts * squared_firsts + shifts**2 * squared_totals
         means = self._centre + shifts
         values, errors = np.full((2, len(counts), len(self.names)), np.nan)
-        with_rows = np.flatnonzero(totals[:, 0])
+        some = np.flatnonzero(totals[:, 0])
         start = 0
         for place, one in enumerate(self._measures):
             part = slice(start, start + len(one.columns))
             start = part.stop
             slopes = np.zeros((len(counts), len(one.columns)))
-            for sample in with_rows:
+            for sample in some:
                 at, total = means[sample, part], float(totals[sample, 0])
                 values[sample, place] = one.unit * one.finish(at.tolist(), total)
                 slopes[sample] = _slope(one, at, self._scale[part], total)

@@ -373,7 +373,9 @@ class Context:
         """PIT values in ascending order, with their weights."""
         if self.weights is None:
             return SortedPIT(self._row_values.sorted, None, float(len(self.y)))
-        return SortedPIT(self._row_values.sorted, *running_weights(self.weights, self._row_values.order))
+        return SortedPIT(
+            self._row_values.sorted, *running_weights(self.weights, self._row_values.order)
+        )
 
     def reliability(self, kind: str, levels: Array = TOOLBOX_LEVELS) -> ReliabilityCurve:
         """Return the reliability curve, computed once for each kind and number of levels."""

@@ -86,7 +86,9 @@ class Presorted:
             ends = self.first[ends]
         variance = cast(Array, self.variance)
         sums = np.empty((len(ends) - 1, 4))
-        _core.spread_pieces(weights, self.by_spread, variance, cast(Array, self.squares), ends, sums)
+        _core.spread_pieces(
+            weights, self.by_spread, variance, cast(Array, self.squares), ends, sums
+        )
         pieces = Cells(np.sqrt(variance[ends[:-1]]), sums[:, :3], sums[:, 3])
         return conclude_variance(mass_bins(pieces, self.bins), len(weights), "mass")
 
