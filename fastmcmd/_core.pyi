@@ -26,6 +26,7 @@ _Params: TypeAlias = NDArray[np.float64]
 _U16: TypeAlias = NDArray[np.uint16]
 _F32: TypeAlias = NDArray[np.float32]
 _F64: TypeAlias = NDArray[np.float64]
+_I64: TypeAlias = NDArray[np.int64]
 
 NDEBUG: bool
 """False in builds with assertions."""
