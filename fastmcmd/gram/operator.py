@@ -56,7 +56,9 @@ __all__ = ["GramOperator"]
 
 _LEAST_SHARE = 0.1  # of the tiles: less saves too little time for the memory
 _BLOCK_BYTES = 32_000_000  # bytes of rows read or converted at once if all of them do not fit
-_PIECE_BYTES = 4_000_000  # of those with which a block is multiplied: memory that is used again at once
+_PIECE_BYTES = (
+    4_000_000  # of those with which a block is multiplied: memory that is used again at once
+)
 
 
 class GramOperator:
