@@ -156,29 +156,27 @@ class BumpLattice:
         """Yield whether a tile begins, some inputs (b,), and H (b, nodes) of these at its nodes."""
         columns = self.gram.outputs.shape[1]
         for number, (weight, gamma) in enumerate(self._parts):
-            places, height = self._places(gamma), math.sqrt(weight) * _HEIGHT**columns
+            places = self._places(gamma)
+            share = self.gram.entries[2] * (math.sqrt(weight) * _HEIGHT**columns)
             for part, origin, rows in self._tiles:
                 if part != number:
                     continue
                 for block in row_blocks(len(rows), _ROWS):
                     some = rows[block]
-                    yield block.start == 0, some, self._sums(some, places, origin, height)
+                    yield block.start == 0, some, self._sums(some, places, share, origin)
         if self._constant:
             source, _, share, _ = self.gram.entries
             totals = np.bincount(source, weights=share, minlength=len(self))
             constant = np.asarray(math.sqrt(self._constant) * totals[:, None], dtype=np.float64)
             yield True, np.arange(len(self), dtype=np.int64), constant
 
-    def _sums(
-        self, inputs: NDArray[np.int64], places: Array, origin: Array, height: float
-    ) -> Array:
-        """Return H (b, nodes) of some inputs on a tile, from all ``places`` (m, k)."""
-        _, _, share, starts = self.gram.entries
-        scaled, starts = share * height, starts.astype(np.int64)
+    def _sums(self, inputs: NDArray[np.int64], places: Array, share: Array, origin: Array) -> Array:
+        """Return H (b, nodes) of some inputs on a tile, from all places (m, k) and their shares (m,)."""
+        starts = self.gram.entries[3].astype(np.int64)
         sums = np.zeros((len(inputs), _TILE if places.shape[1] == 2 else 1, _TILE))
 
         def fill(rows: slice) -> None:
-            core().lattice_sums(places, scaled, starts, inputs[rows], origin, _DECAY, sums[rows])
+            core().lattice_sums(places, share, starts, inputs[rows], origin, _DECAY, sums[rows])
 
         over_rows(fill, len(inputs), _ROWS_OF_THREAD)
         return sums.reshape(len(inputs), -1)
