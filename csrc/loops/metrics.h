@@ -32,37 +32,32 @@ struct pairwise_sum {
   index_t depth_ = 0;
 };
 
-// One sum per loop: for several, compilers transpose the values, which takes four times as long.
-inline double sum_of_products(const double* a, const double* b, index_t n) {
+// The sum of terms j < n. One sum per loop: for several, compilers transpose the values, which takes four times as long.
+template <class Term>
+double lane_sum(index_t n, Term term) {
   const index_t even = n - n % sum_lanes;
   double sum[sum_lanes] = {};
   for (index_t j = 0; j < even; j += sum_lanes) {
-    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += a[j + l] * b[j + l];
+    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += term(j + l);
   }
-  for (index_t j = even; j < n; ++j) sum[j - even] += a[j] * b[j];
+  for (index_t j = even; j < n; ++j) sum[j - even] += term(j);
   return sum_of(sum);
+}
+
+inline double sum_of_products(const double* a, const double* b, index_t n) {
+  return lane_sum(n, [=](index_t j) { return a[j] * b[j]; });
 }
 
 // Writes the sums of errors, point - y, of their sizes and of their squares.
 inline void error_sums(in y, in point, out sums) {
   pairwise_sum totals[3];
   for (index_t start = 0; start < y.n; start += sum_rows) {
-    const index_t n = least(sum_rows, y.n - start), even = n - n % sum_lanes;
+    const index_t n = least(sum_rows, y.n - start);
     const double *a = y.data + start, *b = point.data + start;
-    double e[sum_rows], sum[sum_lanes] = {}, size[sum_lanes] = {};
+    double e[sum_rows];
     for (index_t j = 0; j < n; ++j) e[j] = b[j] - a[j];
-    for (index_t j = 0; j < even; j += sum_lanes) {
-      for (index_t l = 0; l < sum_lanes; ++l) sum[l] += e[j + l];
-    }
-    for (index_t j = 0; j < even; j += sum_lanes) {
-      for (index_t l = 0; l < sum_lanes; ++l) size[l] += fabs(e[j + l]);
-    }
-    for (index_t j = even; j < n; ++j) {
-      sum[j - even] += e[j];
-      size[j - even] += fabs(e[j]);
-    }
-    totals[0].add(sum_of(sum));
-    totals[1].add(sum_of(size));
+    totals[0].add(lane_sum(n, [&](index_t j) { return e[j]; }));
+    totals[1].add(lane_sum(n, [&](index_t j) { return fabs(e[j]); }));
     totals[2].add(sum_of_products(e, e, n));
   }
   for (int k = 0; k < 3; ++k) sums[k] = totals[k].total();
@@ -70,13 +65,7 @@ inline void error_sums(in y, in point, out sums) {
 
 // The sum of values, counted from `from`.
 inline double sum_from(const double* x, index_t n, double from) {
-  const index_t even = n - n % sum_lanes;
-  double sum[sum_lanes] = {};
-  for (index_t j = 0; j < even; j += sum_lanes) {
-    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += x[j + l] - from;
-  }
-  for (index_t j = even; j < n; ++j) sum[j - even] += x[j] - from;
-  return sum_of(sum);
+  return lane_sum(n, [=](index_t j) { return x[j] - from; });
 }
 
 // The least and the greatest of n > 0 values.

@@ -5,18 +5,6 @@
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
-// The sum of terms j < n.
-template <class Term>
-double lane_sum(index_t n, Term term) {
-  const index_t even = n - n % sum_lanes;
-  double sum[sum_lanes] = {};
-  for (index_t j = 0; j < even; j += sum_lanes) {
-    for (index_t l = 0; l < sum_lanes; ++l) sum[l] += term(j + l);
-  }
-  for (index_t j = even; j < n; ++j) sum[j - even] += term(j);
-  return sum_of(sum);
-}
-
 // Weights w = count factor and w factor of rows of one block; no factors: both are the counts.
 struct block_weights {
   double once[sum_rows], twice[sum_rows];

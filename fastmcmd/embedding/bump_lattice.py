@@ -137,16 +137,23 @@ class BumpLattice:
         return largest / _STEP * math.sqrt(max((gamma for _, gamma in self._parts), default=0.0))
 
     @cached_property
-    def _tiles(self) -> list[tuple[int, Array, NDArray[np.int64]]]:
-        """For each tile, the number of its part, its first node (k,), and the inputs (b,) that reach it."""
-        source, tiles = self.gram.entries[0], list[tuple[int, Array, NDArray[np.int64]]]()
-        for number, (_, gamma) in enumerate(self._parts):
+    def _tiles(self) -> list[list[tuple[Array, NDArray[np.int64]]]]:
+        """For each part, its tiles: the first node (k,), and the inputs (b,) that reach the tile."""
+        source, parts = self.gram.entries[0], []
+        for _, gamma in self._parts:
+            tiles: list[tuple[Array, NDArray[np.int64]]] = []
             keys = _tile_keys(self._places(gamma), source)
             starts = np.flatnonzero(np.append(True, (keys[1:, 1:] != keys[:-1, 1:]).any(axis=1)))
             for start, stop in zip(starts, np.append(starts[1:], len(keys)), strict=True):
                 rows = np.ascontiguousarray(keys[start:stop, 0])
-                tiles.append((number, _TILE * keys[start, 1:].astype(np.float64), rows))
-        return tiles
+                tiles.append((_TILE * keys[start, 1:].astype(np.float64), rows))
+            parts.append(tiles)
+        return parts
+
+    @property
+    def _tile_count(self) -> int:
+        """Number of tiles of all parts."""
+        return sum(map(len, self._tiles))
 
     def _places(self, gamma: float) -> Array:
         """Return the outputs of all entries (m, k) in steps of the lattice."""
@@ -155,12 +162,10 @@ class BumpLattice:
     def _blocks(self) -> Iterator[tuple[bool, NDArray[np.int64], Array]]:
         """Yield whether a tile begins, some inputs (b,), and H (b, nodes) of these at its nodes."""
         columns = self.gram.outputs.shape[1]
-        for number, (weight, gamma) in enumerate(self._parts):
+        for (weight, gamma), tiles in zip(self._parts, self._tiles, strict=True):
             places = self._places(gamma)
             share = self.gram.entries[2] * (math.sqrt(weight) * _HEIGHT**columns)
-            for part, origin, rows in self._tiles:
-                if part != number:
-                    continue
+            for origin, rows in tiles:
                 for block in row_blocks(len(rows), _ROWS):
                     some = rows[block]
                     yield block.start == 0, some, self._sums(some, places, share, origin)
@@ -172,7 +177,7 @@ class BumpLattice:
 
     def _sums(self, inputs: NDArray[np.int64], places: Array, share: Array, origin: Array) -> Array:
         """Return H (b, nodes) of some inputs on a tile, from all places (m, k) and their shares (m,)."""
-        starts = self.gram.entries[3].astype(np.int64)
+        starts = self.gram.entries[3].astype(np.int64, copy=False)
         sums = np.zeros((len(inputs), _TILE if places.shape[1] == 2 else 1, _TILE))
 
         def fill(rows: slice) -> None:
@@ -206,7 +211,7 @@ class BumpLattice:
         return (
             len(self._parts) * entries * _BUMP**width
             + row_tiles * nodes * columns
-            + len(self._tiles) * _CALL
+            + self._tile_count * _CALL
         )
 
     @property
@@ -228,7 +233,7 @@ class BumpLattice:
     @property
     def roundings(self) -> float:
         """Roundings of the sums over the nodes of all tiles, and over the outputs of an input."""
-        return float(_TILE ** self.gram.outputs.shape[1] + len(self._tiles) + 2 * self.most_outputs)
+        return float(_TILE ** self.gram.outputs.shape[1] + self._tile_count + 2 * self.most_outputs)
 
     def inner_products(self, z: Array) -> tuple[Array, Array]:
         """Return ``Z' M Z`` (r, r) for z (n, r), and the diagonal (n,) of M."""
@@ -254,7 +259,7 @@ class BumpLattice:
         )
         inner = self.entry_error + UNIT * (2 * self.most_outputs + 528 + len(self) / 128)
         inner += self.feature_error
-        outer = UNIT * (_TILE ** self.gram.outputs.shape[1] + len(self._tiles))
+        outer = UNIT * (_TILE ** self.gram.outputs.shape[1] + self._tile_count)
         return values, left_out + inner * math.sqrt(largest) * sizes + outer * values
 
     @property

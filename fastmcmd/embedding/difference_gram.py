@@ -22,7 +22,7 @@ from fastmcmd.backends import Backend
 from fastmcmd.backends.tall_skinny import product, roots_of_forms, spread
 from fastmcmd.embedding.atoms import kernel_of_atoms
 from fastmcmd.embedding.spread import Spread
-from fastmcmd.gram import EXACT
+from fastmcmd.gram import EXACT, largest_diagonal
 from fastmcmd.kernels import Kernel
 
 __all__ = ["DifferenceGram"]
@@ -89,7 +89,7 @@ class DifferenceGram:
     @cached_property
     def largest(self) -> float:
         """The largest value of the kernel at outputs."""
-        return float(self.kernel.diagonal(self.outputs).max())
+        return largest_diagonal(self.kernel, self.outputs)
 
     @cached_property
     def entry_count(self) -> int:

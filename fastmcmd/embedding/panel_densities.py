@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.embedding.densities import parts_of
-from fastmcmd.embedding.exponential_panels import TERMS, largest_errors, polynomials
+from fastmcmd.embedding.exponential_panels import (
+    TERMS,
+    ExponentialPanels,
+    largest_errors,
+    polynomials,
+)
 from fastmcmd.embedding.exponential_sums import ExponentialSum
 from fastmcmd.predictive import Predictive
 
@@ -35,15 +40,15 @@ class SharedPanels:
 
     Attributes
     ----------
-    edges : ndarray (p + 1,)
-        Ends of the panels, ascending.
+    panels : ExponentialPanels
+        The panels, and the kernel.
     coefficients : ndarray (n, 16 p)
         Coefficients of orthonormal polynomials.
     error : ndarray (n,)
         Errors of the embeddings by the kernel, as quadrature measures them.
     """
 
-    edges: Array
+    panels: ExponentialPanels
     coefficients: Array
     error: Array
 
@@ -97,7 +102,7 @@ def shared_panels(
     edges = np.array([*(one[0] for one in fine), fine[-1][1]])
     coefficients = np.concatenate([one[2] for one in fine], axis=1)
     error = sum((one[3] for one in fine), np.full(len(prediction), 2 * tail))
-    return SharedPanels(edges, coefficients, error)
+    return SharedPanels(ExponentialPanels(kernel, edges), coefficients, error)
 
 
 @dataclass(frozen=True, eq=False)

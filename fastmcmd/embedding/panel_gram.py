@@ -15,9 +15,8 @@ import numpy as np
 from fastmcmd._base.annotations import Array
 from fastmcmd.backends.tall_skinny import product, roots_of_forms, spread
 from fastmcmd.embedding.difference_gram import DifferenceGram
-from fastmcmd.embedding.exponential_panels import ExponentialPanels
+from fastmcmd.embedding.exponential_panels import TERMS, ExponentialPanels
 from fastmcmd.embedding.spread import Spread
-from fastmcmd.kernels import Kernel
 
 __all__ = ["PanelGram", "PanelOutputs"]
 
@@ -52,7 +51,7 @@ class PanelOutputs:
     @staticmethod
     def bytes_of(panels: int, inputs: int) -> int:
         """Return the bytes for so many panels and inputs of both sides together."""
-        columns = 16 * panels
+        columns = TERMS * panels
         return 8 * columns * (3 * columns + 2 * inputs)
 
     @property
@@ -90,16 +89,6 @@ class PanelGram:
 
     def __len__(self) -> int:
         return len(self.single)
-
-    @property
-    def kernel(self) -> Kernel:
-        """The output kernel."""
-        return self.single.kernel
-
-    @property
-    def outputs(self) -> Array:
-        """Distinct single outputs (u, 1)."""
-        return self.single.outputs
 
     @property
     def sizes(self) -> Array:

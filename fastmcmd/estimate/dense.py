@@ -197,8 +197,7 @@ class DenseFit:
             gram = None if self._exponential is not None else gram  # forms in linear time
         values = np.empty(len(grid))
         errors = np.empty(len(grid))
-        largest = largest_diagonal(self.y_kernel, self.outputs)
-        unit, underflow = self._unit(largest, gram), self._underflow
+        unit, underflow = self._unit(gram), self._underflow
         kinds: set[str] = set()
         step, start_point = self._block(len(grid)), 0
         saved_state = None if keep is None else keep.load(DenseProgress)
@@ -214,9 +213,9 @@ class DenseFit:
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
                 points = grid if step >= len(grid) else grid[rows]
-                block = _Block(self, largest)
+                block = _Block(self)
                 for index, solver in enumerate(self._solvers):
-                    block.add(solver.solve(self._problem(index, points, largest), progress))
+                    block.add(solver.solve(self._problem(index, points), progress))
                 kinds |= block.kinds
                 values[rows], rounding = self._norms(block, gram, unit, underflow)
                 errors[rows] = block.error + rounding
@@ -275,9 +274,13 @@ class DenseFit:
 
         Squares of coefficients and residuals underflow at points far from all inputs.
         """
-        largest = largest_diagonal(self.y_kernel, self.outputs)
         lam = min(side.lam for side in self.samples)
-        return _TINY * len(self.outputs) ** 2 * max(1.0, largest / min(1.0, lam))
+        return _TINY * len(self.outputs) ** 2 * max(1.0, self.largest / min(1.0, lam))
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest ``k_Y``."""
+        return largest_diagonal(self.y_kernel, self.outputs)
 
     @cached_property
     def _landmarks(self) -> DenseLandmarks | None:
@@ -285,17 +288,20 @@ class DenseFit:
         options, sample, differences = self.options, self.samples[0], self._differences
         if (options.solver, options.dtype) != ("auto", None) or differences is None:
             return None
-        most = most_input_landmarks(self._operators[0], self._expected_points, self.budget)
-        factored, largest = self.input_features, largest_diagonal(self.y_kernel, self.outputs)
+        # Quadratic forms of sums of exponentials take linear time; M takes all pairs.
+        pairs = 0.0 if self._exponential is None else self._pairs_cost(differences.entry_count)
+        operator, points = self._operators[0], self._expected_points
+        most = most_input_landmarks(operator, points, self.budget, pairs)
+        factored = self.input_features
         if most and factored is None:
             factored = input_features(
-                sample, self.backend, self.x_kernel, largest, options.tol, most
+                sample, self.backend, self.x_kernel, self.largest, options.tol, most
             )
         self.input_features = None  # its values are in the result
         if factored is None or factored[0].rank > most:
             return None
         gram = self._cheapest(differences, factored[0].rank)
-        return DenseLandmarks.of(*factored, sample, gram, self._unit(largest, gram))
+        return DenseLandmarks.of(*factored, sample, gram, self._unit(gram))
 
     @property
     def _expected_points(self) -> int:
@@ -353,8 +359,9 @@ class DenseFit:
         entry = pair_cost(self.y_kernel, columns, self.backend.name, normal=normal)
         return float(outputs) ** 2 * entry
 
-    def _unit(self, largest: float, gram: Differences | None) -> float:
+    def _unit(self, gram: Differences | None) -> float:
         """Return the rounding of a quadratic form, relative to the squared 1-norm of its coefficients."""
+        largest = self.largest
         if isinstance(gram, BumpLattice):
             return largest * (gram.entry_error + UNIT * (528 + gram.roundings))
         norm2 = squares_and_largest(self.outputs)[1]
@@ -442,16 +449,15 @@ class DenseFit:
     ) -> NDArray[np.float64]:
         """Return the witness h(x, y) (q, len(y))."""
         out = np.empty((len(grid), len(y)))
-        largest = largest_diagonal(self.y_kernel, self.outputs)
         step = self._block(len(grid))
         against = self.backend.points(y, EXACT)
         points = self.backend.points(self.outputs, EXACT)
         at = np.concatenate([y, np.zeros_like(y)], axis=1)
         for start in range(0, len(grid), step):
             rows = slice(start, start + step)
-            block = _Block(self, largest)
+            block = _Block(self)
             for index, solver in enumerate(self._solvers):
-                block.add(solver.solve(self._problem(index, grid[rows], largest), progress))
+                block.add(solver.solve(self._problem(index, grid[rows]), progress))
             coefficients, atoms = block.coefficients()
             smooth, image = self._smooth, np.zeros((len(y), coefficients.shape[1]))
             if self.deviations is not None:
@@ -528,10 +534,10 @@ class DenseFit:
         """Bytes for the matrices of each system."""
         return self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1] // len(self.systems)
 
-    def _problem(self, index: int, grid: HostArray | Rows, largest: float) -> LinearProblem:
-        """Return the systems of a sample at some points; ``largest`` is the largest k_Y."""
+    def _problem(self, index: int, grid: HostArray | Rows) -> LinearProblem:
+        """Return the systems of a sample at some points."""
         sample = self.systems[index]
-        goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * math.sqrt(largest / sample.lam))
+        goal = Goal(_SOLVER_SHARE * self.options.tol, 2 * math.sqrt(self.largest / sample.lam))
         system = System(self._operators[index].columns(grid), sample.shift)
         budget = self.budget * MATRIX_SHARE[0] // MATRIX_SHARE[1]
         return LinearProblem(
@@ -620,8 +626,8 @@ class _Block:
         Kinds of the certificates.
     """
 
-    def __init__(self, form: DenseFit, largest: float) -> None:
-        self._form, self._largest = form, largest  # the largest k_Y
+    def __init__(self, form: DenseFit) -> None:
+        self._form = form
         self._values: list[NDArray[np.float64]] = []
         self._errors: list[float] = []
         self.kinds: set[str] = set()
@@ -633,7 +639,7 @@ class _Block:
         self._form.account(solved, len(solution.value[0]))
         residual = solution.certificate.residual
         self._values.append(solution.value)
-        self._errors.append(math.sqrt(self._largest / sample.lam) * residual)
+        self._errors.append(math.sqrt(self._form.largest / sample.lam) * residual)
         self.kinds.add(solution.certificate.kind)
 
     @property

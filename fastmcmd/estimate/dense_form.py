@@ -10,7 +10,6 @@ from fastmcmd.backends.base import Backend
 from fastmcmd.embedding.atoms import normal_atoms
 from fastmcmd.embedding.densities import has_panels
 from fastmcmd.embedding.design import Design
-from fastmcmd.embedding.exponential_panels import ExponentialPanels
 from fastmcmd.embedding.exponential_sums import densities_kernel, split_delta
 from fastmcmd.embedding.features import pooled
 from fastmcmd.embedding.panel_densities import SharedPanels, shared_panels
@@ -160,11 +159,9 @@ def _panel_form(
     nature, model = samples
     assert isinstance(nature.outputs, DrawnOutputs)
     values, (where,) = pooled(nature.outputs.flat)
-    kernel = densities_kernel(task.y_kernel)
-    assert kernel is not None
     spread = _spread_of(nature, nature.outputs, where, 1.0)
     densities = PanelOutputs.of(
-        ExponentialPanels(kernel, on_panels.edges),
+        on_panels.panels,
         model.design.average(on_panels.coefficients),
         values[:, 0],
         spread,

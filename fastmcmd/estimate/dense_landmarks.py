@@ -56,10 +56,10 @@ InputFeatures = tuple[KernelFeatures, Array, Array]
 Differences = DifferenceGram | BumpLattice | PanelGram
 
 
-def most_input_landmarks(matrix: KernelMatrix, points: int, budget: int | None = None) -> int:
+def most_input_landmarks(
+    matrix: KernelMatrix, points: int, budget: int | None = None, pairs: float = 0.0
+) -> int:
     """Return the number of landmarks up to which they take less time than half of the exact solves.
-
-    Both need the kernel values between the outputs of all inputs.
 
     Parameters
     ----------
@@ -69,11 +69,14 @@ def most_input_landmarks(matrix: KernelMatrix, points: int, budget: int | None =
         Number of evaluation points.
     budget : int, optional
         Bytes for matrices; None if that does not matter yet.
+    pairs : float
+        Cost of the kernel values between the outputs of all inputs, in float32 operations, if exact solves
+        do without; 0 if both need them.
     """
     n, most = matrix.size, 0
     limit = exact_cost(matrix, points) + EXACT_COST * points * n**2
     for rank in _RANKS:
-        cost = EXACT_COST * (n**2 * rank + 4 * PAIR_COST * (n + points) * rank**2)
+        cost = EXACT_COST * (n**2 * rank + pairs / 2 + 4 * PAIR_COST * (n + points) * rank**2)
         fits = budget is None or 8 * rank * (5 * n + 6 * rank + 2 * _POINTS) <= budget
         if rank <= n // 3 and 2 * cost <= limit and fits:
             most = rank
@@ -116,8 +119,6 @@ class DenseLandmarks:
     unit : float
         Rounding of a quadratic form of M relative to the squared 1-norm of what its coefficients spread
         over outputs.
-    largest : float
-        The largest ``k_Y``.
     z : ndarray (n, r)
         ``D^-1 F``.
     factor : ndarray (r, r)
@@ -138,7 +139,6 @@ class DenseLandmarks:
     sample: Sample
     gram: Differences
     unit: float
-    largest: float
     z: Array
     factor: Array
     inner: Array
@@ -168,7 +168,7 @@ class DenseLandmarks:
         norms += gram.feature_error * math.sqrt(gram.largest) * gram.sizes
         square = float((norms**2 / shift).sum())
         return DenseLandmarks(
-            features, sample, gram, unit, gram.largest, z, cholesky_factor(system), inner,
+            features, sample, gram, unit, z, cholesky_factor(system), inner,
             math.sqrt(square), math.sqrt(float((residuals / shift).sum())), weight,
             float(gram.sizes @ np.sqrt(np.einsum("ij,ij->i", z, z))),
         )  # fmt: skip
@@ -189,7 +189,7 @@ class DenseLandmarks:
         values, errors = np.empty(len(grid)), np.empty(len(grid))
         n, rank = self.z.shape
         # The product with Z' on either side adds sums over rows and over landmarks.
-        inner_unit = self.unit + self.largest * UNIT * (1100 + n / 128 + 4 * rank)
+        inner_unit = self.unit + self.gram.largest * UNIT * (1100 + n / 128 + 4 * rank)
         for rows in row_blocks(len(grid), _POINTS):
             points = np.asarray(grid[rows], dtype=np.float64)
             f, squares = self.features.with_squares(points)
@@ -203,7 +203,7 @@ class DenseLandmarks:
             value, rounding = roots_of_forms(
                 (self.size * sizes)[None, :], forms, inner_unit, underflow
             )
-            rounding += self.gram.feature_error * math.sqrt(self.largest) * self.size * sizes
+            rounding += self.gram.feature_error * math.sqrt(self.gram.largest) * self.size * sizes
             short = np.flatnonzero(~(left_out + rounded <= tol))
             if len(short):
                 cross = np.minimum(
@@ -226,7 +226,9 @@ class DenseLandmarks:
         """Return values and bounds on their rounding from coefficients ``Z g`` (n, q) of all inputs."""
         value, rounding = self.gram.norms(product(self.z, g), self.unit, underflow)
         rank = len(g)
-        return value, rounding + math.sqrt(self.largest) * (rank + 8) * UNIT * self.size * sizes
+        return value, rounding + math.sqrt(self.gram.largest) * (
+            rank + 8
+        ) * UNIT * self.size * sizes
 
     def _cross_residual(self, points: Array, f: Array) -> Array:
         """Return ``|D^(-1/2) E(X, x)|`` (q,) of points with features f (q, r), and its rounding.

@@ -176,10 +176,8 @@ def _of_constant(sides: tuple[Sample, Sample], task: Task) -> MeanFeatures:
         raise ValueError("y_kernel is zero at all outputs; choose another y_kernel")
     features = KernelFeatures(task.y_kernel, y, root[:, None], task.y_backend)
     rows = [np.full((len(side.design), 1), root[0]) for side in sides]
-    means: tuple[Array, ...] = (*rows,)
-    if sides[0].same_system(sides[1]):
-        means = (np.zeros_like(rows[0]),)
-    return MeanFeatures(features, means, Truncation(0.0, 0.0, rigorous=True), 1)
+    means = [np.zeros_like(rows[0])] if sides[0].same_system(sides[1]) else rows
+    return MeanFeatures(features, tuple(means), Truncation(0.0, 0.0, rigorous=True), 1)
 
 
 def _is_within_tolerance(mean_features: MeanFeatures, task: Task) -> bool:

@@ -425,7 +425,7 @@ class GramOperator:
         out = np.empty((len(grid), v.shape[1]))
         for rows, targets in self._converted(grid, kind):
             total: NDArray[np.float64] | None = None
-            for columns, points in blocks or self._pieces(self.x, kind):
+            for columns, points in blocks or self._converted(self.x, kind, _PIECE_BYTES):
                 part = self.backend.matmul(self.kernel, targets, points, v[columns])
                 total = part if total is None else np.add(total, part, out=total)
             if total is not None and len(total) == len(out):
@@ -433,20 +433,14 @@ class GramOperator:
             out[rows] = 0.0 if total is None else total
         return out
 
-    def _converted(self, x: HostArray | Rows, dtype: DType) -> Iterator[tuple[slice, Points]]:
-        """Yield rows in prepared blocks; rows on a device as a single one, which the device divides."""
+    def _converted(
+        self, x: HostArray | Rows, dtype: DType, most_bytes: int = _BLOCK_BYTES
+    ) -> Iterator[tuple[slice, Points]]:
+        """Yield rows in prepared pieces of blocks; rows on a device as one, which the device divides."""
         if self._stay(x):
             yield slice(None), self.prepare(self._in_memory(x), dtype)
             return
-        for rows, some in as_blocks(x, self.block_rows(x)):
-            yield rows, self.prepare(some, dtype)
-
-    def _pieces(self, x: HostArray | Rows, dtype: DType) -> Iterator[tuple[slice, Points]]:
-        """Yield the same in pieces of blocks, whose memory the next one takes."""
-        if self._stay(x):
-            yield from self._converted(x, dtype)
-            return
-        step = max(256, _PIECE_BYTES // (8 * x.shape[1]))
+        step = max(256, most_bytes // (8 * x.shape[1]))
         for block, rows in as_blocks(x, self.block_rows(x)):
             for piece, some in as_blocks(rows, step):
                 start = block.start + piece.start
