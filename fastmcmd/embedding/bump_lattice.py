@@ -206,7 +206,7 @@ class BumpLattice:
     def cost(self, columns: int) -> float:
         """Return the cost of `_images` for vectors of ``columns``, in float64 operations."""
         width, entries = self.gram.outputs.shape[1], self.gram.entry_count
-        row_tiles = sum(len(rows) for _, _, rows in self._tiles)
+        row_tiles = sum(len(rows) for tiles in self._tiles for _, rows in tiles)
         nodes = float(_TILE) ** width
         return (
             len(self._parts) * entries * _BUMP**width
