@@ -64,8 +64,8 @@ def test_memory_of_another_size_is_freed(memory):
     assert 0 < memory.nbytes < large / 2
     assert memory.take((5, 3), np.float32).shape == (5, 3)  # too small to take it
     assert memory.nbytes > 0
-    taken = memory.take((large,), np.uint8)
-    assert taken.nbytes == large
+    array = memory.take((large,), np.uint8)
+    assert array.nbytes == large
     assert memory.nbytes == 0
 
 
@@ -73,5 +73,5 @@ def test_calls_at_the_same_time_do_not_share_memory(memory):
     sizes = [2600, 2500, 2600, 2400]
     expected = [values(n) for n in sizes]
     with ThreadPoolExecutor(4) as pool:
-        for found, value in zip(pool.map(values, sizes), expected, strict=True):
-            np.testing.assert_array_equal(found, value)
+        for result, value in zip(pool.map(values, sizes), expected, strict=True):
+            np.testing.assert_array_equal(result, value)
