@@ -353,6 +353,9 @@ class Backend(ABC):
     ) -> tuple[PackedGram, NDArray[np.float64]]:
         """Return the packed tiles of K(x, x) and K(x, x) v, in one pass."""
 
+    def free(self, packed: PackedGram, memory_limit: int) -> None:
+        """Free packed tiles; their memory may wait for the next ones, as a small part of a limit."""
+
     @property
     def packs_parts(self) -> bool:
         """Whether the backend can store the tiles of the first row blocks only."""

@@ -22,6 +22,7 @@ from fastmcmd.backends.base import (
     RowFeatures,
     packed_shape,
 )
+from fastmcmd.backends.tile_memory import TILE_MEMORY
 from fastmcmd.kernels import Kernel
 
 __all__ = ["CpuBackend", "accepted_pivots", "core", "pivoted_columns"]
@@ -266,6 +267,10 @@ class CpuBackend(Backend):
             return self.pack(kernel, x), np.empty((x.n, 0))
         return self.pack_part_matmul(kernel, x, v, None)
 
+    def free(self, packed: PackedGram, memory_limit: int) -> None:
+        """Leave the memory of the tiles to the next call if it is a small part of the limit."""
+        TILE_MEMORY.give(packed.tiles, memory_limit)
+
     @property
     def packs_parts(self) -> bool:
         """Whether the backend can store the tiles of the first row blocks only."""
@@ -276,7 +281,7 @@ class CpuBackend(Backend):
     ) -> tuple[PackedGram, NDArray[np.float64]]:
         """Return packed tiles, all or of the first row blocks, and the first product."""
         shape, is_whole = self._part_shape(x.n, row_blocks)
-        tiles, out = np.empty(shape, dtype=x.dtype), np.empty((x.n, v.shape[1]))
+        tiles, out = TILE_MEMORY.take(shape, x.dtype), np.empty((x.n, v.shape[1]))
         core().pack_matmul(
             *_program(kernel, self.direct), x.rows, tiles, _like(v, x.dtype), out,
             threads=get_num_threads(),
@@ -294,7 +299,7 @@ class CpuBackend(Backend):
         """Return quantized tiles, all or of the first row blocks, and the product from values before."""
         shape, is_whole = self._part_shape(x.n, row_blocks)
         tiles, scales = (
-            np.empty(shape, dtype=np.uint16),
+            TILE_MEMORY.take(shape, np.uint16),
             np.empty((*shape[:2], 2), dtype=np.float32),
         )
         out = np.empty((x.n, v.shape[1]))

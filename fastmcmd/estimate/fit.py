@@ -19,6 +19,7 @@ from fastmcmd._base.annotations import HostArray
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.backends.base import Backend
+from fastmcmd.backends.tile_memory import TILE_MEMORY
 from fastmcmd.checkpoint import Checkpoint
 from fastmcmd.embedding.sample import Sample
 from fastmcmd.errors import NumericalError
@@ -182,6 +183,7 @@ def fit(
         Intermediate numbers are not finite, or a factorisation failed.
     """
     task = Task(x_kernel, y_kernel, options, grid, stays)
+    TILE_MEMORY.trim(options.memory_limit)
     work, problem = _Work(nature, task, progress, checkpoint), None
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

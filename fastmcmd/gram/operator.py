@@ -359,6 +359,8 @@ class GramOperator:
 
     def release(self) -> None:
         """Free everything that can be recomputed, once the systems are solved."""
+        if self._packed is not None:
+            self.backend.free(self._packed, self.budget)
         self.drop_cache()
         self._exact_points = None
 
