@@ -581,6 +581,8 @@ class Mixture(Predictive):
     ) -> Array:
         y = np.broadcast_to(self.outcomes(y), self.shape)
         out = np.array(np.abs(y))  # the scores of infinity and NaN
+        if len(self) <= max(1, _BLOCK // per_row) and np.isfinite(y).all():
+            return function(self, y)
         order = self._order()
 
         def work(block: slice) -> None:
