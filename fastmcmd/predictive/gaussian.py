@@ -103,13 +103,13 @@ class Gaussian(Predictive):
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component."""
-        return self.tails(y)[0]
+        return self.cdf_and_sf(y)[0]
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y); small probabilities keep all their digits."""
-        return self.tails(y)[1]
+        return self.cdf_and_sf(y)[1]
 
-    def tails(self, y: ArrayLike) -> tuple[Array, Array]:
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,), or (n, k) per component."""
         return line_tails(LineFamily.NORMAL, *self._broadcast(y))
 
@@ -119,9 +119,7 @@ class Gaussian(Predictive):
         """Return integrals (n,) of squared differences from low to high; None for vectors."""
         if self.columns > 1:
             return None
-        return piece_scores(
-            LineFamily.NORMAL, y, self.mean, self.std, low, high, below, above
-        )
+        return piece_scores(LineFamily.NORMAL, y, self.mean, self.std, low, high, below, above)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""

@@ -74,7 +74,7 @@ class Logistic(Family):
 
         return stats.logistic(self.loc, self.scale)
 
-    def tails(self, y: ArrayLike) -> tuple[Array, Array]:
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
         return line_tails(LineFamily.LOGISTIC, self.outcomes(y), *self._values)
 

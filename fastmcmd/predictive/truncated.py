@@ -154,10 +154,10 @@ class Truncated(ByQuadrature):
         self.has_density = base.has_density
         # P(B < low), P(B >= low), P(B <= high), P(B > high)
         if base.atomless:
-            self._below, self._from = base.tails(self.low)
+            self._below, self._from = base.cdf_and_sf(self.low)
         else:
             self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
-        self._upto, self._above = base.tails(self.high)
+        self._upto, self._above = base.cdf_and_sf(self.high)
         self._mass = _between(self._below, self._from, self._upto, self._above)
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(self._mass)
@@ -247,7 +247,7 @@ class Truncated(ByQuadrature):
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         y = self.outcomes(y)
-        mass = _between(self._below, self._from, *self.base.tails(y))
+        mass = _between(self._below, self._from, *self.base.cdf_and_sf(y))
         share = self._with_narrow(self._share(mass), y, False)
         tail = _smaller(self._below, self._from)
         share = self._without_cancellation(share, tail, self.low, y)
@@ -266,7 +266,7 @@ class Truncated(ByQuadrature):
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
-        below, at_least = self.base.tails(y)
+        below, at_least = self.base.cdf_and_sf(y)
         mass = _between(below, at_least, self._upto, self._above)
         share = self._with_narrow(self._share(mass), y, True)
         share = self._without_cancellation(share, _smaller(below, at_least), y, self.high)
@@ -707,9 +707,9 @@ class Truncated(ByQuadrature):
 
         Notes
         -----
-        The closed form is that of Jordan, Krueger & Lerch (JSS 2019), appendix A, by masses between numbers.
-        For a Gaussian base let a be the lower end, b the upper end and z the outcome y clipped to the
-        interval, all standardised; P is the mass between:
+        The closed form is that of Jordan, Krueger & Lerch (JSS 2019), appendix A. For a Gaussian base let a
+        be the lower end, b the upper end and z the outcome y clipped to the interval, all standardised; P
+        is the mass between:
 
             CRPS / std = |y - z| + (z (P(a, z) - P(z, b)) + 2 phi(z)) / P
                          - P(sqrt(2) a, sqrt(2) b) / (sqrt(pi) P^2)
