@@ -530,9 +530,7 @@ def gamma_log_densities(y: _F64, shape: _F64, rate: _F64, out: _F64) -> None:
 def line_scores(family: int, y: _F64, loc: _F64, scale: _F64, out: _F64) -> None:
     """Write the CRPS of normal (0), logistic (1) or Laplace distributions (2)."""
 
-def line_tails(
-    family: int, y: _F64, loc: _F64, scale: _F64, below: _F64, above: _F64
-) -> None:
+def line_tails(family: int, y: _F64, loc: _F64, scale: _F64, below: _F64, above: _F64) -> None:
     """Write P(Y <= y) and P(Y > y) of normal (0), logistic (1) or Laplace distributions (2)."""
 
 def piece_scores(

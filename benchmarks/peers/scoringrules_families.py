@@ -1,8 +1,8 @@
 """Seconds of every parametric CRPS and log score of scoringrules, and of the same scores here.
 
-Run as ``python -m benchmarks.peers.scoringrules_families [table.json]``. Each function is called with arrays of
-1,000, 8,000 and 100,000 rows, alternately with ours in one process. Ours is timed twice: with the prediction's
-construction, as scoringrules takes raw parameters, and alone.
+Run as ``python -m benchmarks.peers.scoringrules_families [table.json [pattern]]``; a pattern such as
+"logs_" selects functions. Each is called with 1,000, 8,000 and 100,000 rows, alternately with ours in one
+process. Ours is timed twice: with the construction of the prediction, as scoringrules takes parameters, and alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -89,17 +90,22 @@ def arguments(rng, n):
 
 def alternate(functions):
     """Return the shortest of alternating runs of each function, in seconds."""
-    best, spent = [np.inf] * len(functions), 0.0
+    best, elapsed = [np.inf] * len(functions), 0.0
     for _ in range(ROUNDS):
         for k, function in enumerate(functions):
             start = time.perf_counter()
             function()
             seconds = time.perf_counter() - start
             best[k] = min(best[k], seconds)
-            spent += seconds
-        if spent > PATIENCE:
+            elapsed += seconds
+        if elapsed > PATIENCE:
             break
     return best
+
+
+def _unchanged(function, y, *values, **keywords):
+    """Call a function that may overwrite its outcomes."""
+    return function(y.copy(), *values, **keywords)
 
 
 def main(pattern=""):
@@ -119,29 +125,31 @@ def main(pattern=""):
             row = {"function": f"{kind}_{name}"}
             for n in SIZES:
                 y, *values = arguments(np.random.default_rng(0), n)[name]
-                named = values.pop() if isinstance(values[-1], dict) else {}
+                keywords = values.pop() if isinstance(values[-1], dict) else {}
                 if row.get("slowest", 0.0) * n / SIZES[0] > LONGEST:
                     continue
                 ours = getattr(names, f"{kind}_{name}")
                 predictions = []
                 keep = names._parametric(
-                    names.FAMILIES[name], lambda y, p, kept=predictions: (kept.append(p), y)[1]
+                    names.FAMILIES[name], lambda y, p, built=predictions: (built.append(p), y)[1]
                 )
-                keep(y, *values, **named)
+                keep(y, *values, **keywords)
                 prediction = names.as_predictive(predictions[0], n)
                 with np.errstate(all="ignore"):
-                    difference = np.nanmax(np.abs(peer(y.copy(), *values, **named) - score(y, prediction)))
+                    difference = np.nanmax(
+                        np.abs(peer(y.copy(), *values, **keywords) - score(y, prediction))
+                    )
                     seconds = alternate(
                         [
-                            lambda: ours(y, *values, **named),
-                            lambda: score(y, prediction),
-                            lambda: peer(y.copy(), *values, **named),
+                            partial(ours, y, *values, **keywords),
+                            partial(score, y, prediction),
+                            partial(_unchanged, peer, y, *values, **keywords),
                         ]
                     )
                 row["slowest"] = max(seconds) if n == SIZES[0] else row["slowest"]
-                row[f"ours {n:,}, ms"], row[f"alone {n:,}, ms"], row[
-                    f"theirs {n:,}, ms"
-                ] = (1e3 * s for s in seconds)
+                row[f"ours {n:,}, ms"], row[f"alone {n:,}, ms"], row[f"theirs {n:,}, ms"] = (
+                    1e3 * s for s in seconds
+                )
                 row[f"ratio {n:,}"] = seconds[0] / seconds[2]
                 row["difference"] = max(float(difference), row.get("difference", 0.0))
             row.pop("slowest")

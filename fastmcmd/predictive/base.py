@@ -142,8 +142,8 @@ class Predictive(Abstract):
     ) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, in closed form.
 
-        Between these ends (n,), F rises from ``below`` to ``1 - above`` in proportion to the cdf. The outcomes
-        are finite. Values are NaN where digits are lost; None if the family has no closed form.
+        Between these ends (n,), F rises from ``below`` to ``1 - above`` in proportion to the cdf. The
+        outcomes are finite. Values are NaN where digits are lost; None without a closed form.
         """
         return None
 

@@ -120,9 +120,7 @@ class Gaussian(Predictive):
         """Return integrals (n,) of squared differences from low to high; None for vectors."""
         if self.columns > 1:
             return None
-        return piece_scores(
-            LineFamily.NORMAL, y, self.mean, self.std, low, high, below, above
-        )
+        return piece_scores(LineFamily.NORMAL, y, self.mean, self.std, low, high, below, above)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""

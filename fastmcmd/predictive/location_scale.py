@@ -26,7 +26,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
 )
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
-from fastmcmd.predictive.numerics.elementwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
@@ -121,7 +121,7 @@ class StudentT(PearsonFamily):
     def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
         gap = self.outcomes(y) - self.loc
-        tail = by_rows(_cdf, -np.abs(gap), self.scale, self.df)
+        tail = by_rows(_cdf, -np.abs(gap), self.scale, self.df, step=SLOW_STEP)
         above = gap > 0
         return np.where(above, 1 - tail, tail), np.where(above, tail, 1 - tail)
 
@@ -132,15 +132,16 @@ class StudentT(PearsonFamily):
         places = np.stack([low, np.clip(y, low, high), high], axis=1)
         with np.errstate(over="ignore"):
             z = (places - self.loc[:, None]) / self.scale[:, None]
-        df = np.where(self.df > 1 + _CANCELS, self.df, np.nan)[:, None]
-        size = np.abs(z)
+        df, size = np.where(self.df > 1 + _CANCELS, self.df, np.nan)[:, None], np.abs(z)
+        gini = _gini(df) / (df - 1)
+        height = np.exp(self._log_ratio)[:, None] * np.sqrt(df / np.pi) / (df - 1)
         sums = piece_sums(
             z,
             np.diff(places, axis=1) / self.scale[:, None],
-            by_rows(_mass_beyond, size, df),
-            by_rows(_mean_beyond, size, df),
-            by_rows(_square_beyond, size[:, ::2], df),
-            2 * _gini(df[:, 0]) / (df[:, 0] - 1),
+            by_rows(_mass_beyond, size, df, step=SLOW_STEP),
+            by_rows(_mean_beyond, size, df, height),
+            gini * by_rows(_square_beyond, size[:, ::2], df, step=SLOW_STEP),
+            2 * gini[:, 0],
             below,
             above,
         )
@@ -337,17 +338,14 @@ def _mass_beyond(size: Array, df: Array) -> Array:
     return _cdf(-size, np.ones(1), df)
 
 
-def _mean_beyond(size: Array, df: Array) -> Array:
-    """Return the integral of ``t f(t)`` from ``size`` on."""
-    growth = _log_growth(size, 1.0, df)
-    mean = np.exp(_log_density(growth, df) + growth) * df / (df - 1)
-    return np.where(np.isinf(size), 0.0, mean)
+def _mean_beyond(size: Array, df: Array, height: Array) -> Array:
+    """Return the integral of ``t f(t)`` from ``size`` on; ``height`` is that from 0 on."""
+    return np.asarray(height * np.exp((1 - df) / 2 * np.log1p(size * size / df)))
 
 
 def _square_beyond(size: Array, df: Array) -> Array:
-    """Return the integral of ``2 f(t) _mean_beyond(t)`` from ``size`` on, an incomplete beta function."""
-    share = scipy.special.betainc(df - 0.5, 0.5, 1 / (1 + size * size / df))
-    return _gini(df) / (df - 1) * share
+    """Return the share of the integral of ``f(t) _mean_beyond(t)`` over t > 0 that lies beyond ``size``."""
+    return np.asarray(scipy.special.betainc(df - 0.5, 0.5, 1 / (1 + size * size / df)))
 
 
 def _gini(df: Array) -> Array:

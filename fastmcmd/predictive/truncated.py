@@ -707,9 +707,9 @@ class Truncated(ByQuadrature):
 
         Notes
         -----
-        The closed form is that of Jordan, Krueger & Lerch (JSS 2019), appendix A, by masses between numbers.
-        For a Gaussian base let a be the lower end, b the upper end and z the outcome y clipped to the
-        interval, all standardised; P is the mass between:
+        The closed form is that of Jordan, Krueger & Lerch (JSS 2019), appendix A. For a Gaussian base let a
+        be the lower end, b the upper end and z the outcome y clipped to the interval, all standardised; P
+        is the mass between:
 
             CRPS / std = |y - z| + (z (P(a, z) - P(z, b)) + 2 phi(z)) / P
                          - P(sqrt(2) a, sqrt(2) b) / (sqrt(pi) P^2)

@@ -398,7 +398,8 @@ def _shifted_exponential(location: Any = 0.0, scale: Any = 1.0) -> Any:
 
 
 def _exponential_m(mass: Any = 0.0, location: Any = 0.0, scale: Any = 1.0) -> Any:
-    return fm.Mixture([_shifted_exponential(location, scale), _atom(location)], np.stack([1 - mass, mass], axis=1))
+    parts = [_shifted_exponential(location, scale), _atom(location)]
+    return fm.Mixture(parts, np.stack([1 - mass, mass], axis=1))
 
 
 def _two_pieces(lower: Any, upper: Any, location: Any, share: Any) -> Any:

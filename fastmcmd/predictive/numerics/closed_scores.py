@@ -40,15 +40,15 @@ def line_tails(family: LineFamily, y: Array, loc: Array, scale: Array) -> tuple[
 
 
 def piece_scores(family: LineFamily, *values: Array) -> Array:
-    """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` between the ends of intervals; NaN where digits are lost.
+    """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over intervals; NaN where digits are lost.
 
     Parameters
     ----------
     family : LineFamily
         Family of the distribution B to which F is proportional.
     *values : ndarray (n,)
-        y, location and scale of B, lower and upper ends, F before the lower end, and 1 - F at the upper end.
-        Between the ends, F is ``below + (1 - below - above) P(low < B <= t) / P(low < B <= high)``.
+        y, location and scale of B, lower and upper ends, F before the lower end and 1 - F at the upper
+        end. Between the ends, F is ``below + (1 - below - above) P(low < B <= t) / P(low < B <= high)``.
     """
     (scores,) = _by_core(lambda *one: _core.piece_scores(family, *one), 1, *values)
     return scores
@@ -81,9 +81,8 @@ def piece_sums(
     below, above : ndarray (n,)
         F before the lower end, and 1 - F at the upper end.
     """
-    rows = [np.ascontiguousarray(np.broadcast_to(one, len(z))) for one in (total, below, above)]
     sums = np.empty(len(z))
-    _core.piece_sums(z, gaps, tails, means, squares, *rows, sums)
+    _core.piece_sums(z, gaps, tails, means, squares, total, below, above, sums)
     return sums
 
 

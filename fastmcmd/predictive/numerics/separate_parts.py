@@ -126,13 +126,14 @@ def _by_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
 
 
 def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None:
-    """Return scores (n,) as sums over the intervals and the gaps between them; NaN where they are unsafe.
+    """Return scores (n,) as sums over intervals and gaps between them; NaN where they are unsafe.
 
-    On its interval, the cdf of the mixture is proportional to that of the component, and in a gap it is constant.
-    None if a component has no such integrals. Rows with a point mass inside another interval are unsafe.
+    On the interval of a component, the cdf of the mixture rises in proportion to that of the component. In a
+    gap it is constant. None if a component has no such integrals. Rows with a point mass inside another
+    interval are unsafe.
     """
     low, high, is_point, is_separate = intervals
-    weights = mixture.weights.T
+    weights = np.ascontiguousarray(mixture.weights.T)
     total, is_safe = np.zeros(len(y)), is_separate.copy()
     for k, component in enumerate(mixture.components):
         below, above = _weights_beside(weights, intervals, k)
@@ -153,8 +154,12 @@ def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None
             place = np.clip(y, high[k], following)
             gap = (1 - above) ** 2 * (place - high[k]) + above**2 * (following - place)
             total += np.where(is_gap, gap, 0.0)
-    least = np.where(weights > 0, low, np.inf).min(axis=0)
-    most = np.where(weights > 0, high, -np.inf).max(axis=0)
+    least, most = np.full(len(y), np.inf), np.full(len(y), -np.inf)
+    for one, lower, upper in zip(
+        weights, low, high, strict=True
+    ):  # NumPy's min over few rows is slow
+        least = np.where(one > 0, np.minimum(least, lower), least)
+        most = np.where(one > 0, np.maximum(most, upper), most)
     total += np.abs(y - np.clip(y, least, most))
     return np.where(is_safe & np.isfinite(total), total, np.nan)
 
