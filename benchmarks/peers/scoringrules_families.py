@@ -2,7 +2,8 @@
 
 Run as ``python -m benchmarks.peers.scoringrules_families [table.json [pattern]]``; a pattern such as
 "logs_" selects functions. Each is called with 1,000, 8,000 and 100,000 rows, alternately with ours in one
-process. Ours is timed twice: with the construction of the prediction, as scoringrules takes parameters, and alone.
+process. Ours is timed twice: with the construction of the prediction, as scoringrules takes parameters,
+and alone.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def test_few_rows_with_many_output_features_take_the_dense_form(rng):
     x, y, p = rng.normal(size=(3, 1000))
     kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.Laplacian(1.0)}
     result = fm.cce(x, y, p, **kernels, lam=0.01)
-    assert (result.info.solver, result.info.form) == ("cholesky", "dense")
+    assert result.info.form == "dense"
     required = fm.cce(x, y, p, **kernels, lam=0.01, solver="lowrank", tol=1e-4)
     assert required.info.form == "feature"
     np.testing.assert_allclose(required.values, result.values, rtol=0, atol=1e-4)

@@ -118,3 +118,41 @@ def test_a_wrong_model_leaves_the_band(rng):
     at = curve.frequency[np.searchsorted(curve.probability, curve.grid)]
     assert ((at < curve.low) | (at > curve.high)).any()
     assert curve.p_value == pytest.approx(1 / 101)
+
+
+def test_groups_of_probabilities(monkeypatch):
+    """Groups cover all probabilities, are single at both ends, and are left out where they would matter."""
+    monkeypatch.setattr(isotonic, "_MOST_PLACES", 64)
+    distinct = np.linspace(0.3, 0.7, 1000)
+    starts = isotonic._groups(distinct, np.ones(1000, dtype=np.intp))
+    sizes = np.diff(starts, append=1000)
+    assert starts[0] == 0
+    assert (sizes > 0).all()
+    assert len(starts) <= 64
+    assert sizes[0] == sizes[-1] == 1
+    assert sizes.max() <= 80
+    wide = np.linspace(1e-6, 0.999, 1000)
+    monkeypatch.setattr(isotonic, "_MOST_SHIFT", 1e-9)
+    assert len(isotonic._groups(wide, np.ones(1000, dtype=np.intp))) == 1000
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bands_of_groups_are_those_of_single_probabilities(monkeypatch, weighted):
+    rng = np.random.default_rng(5)
+    mean = rng.normal(size=3000)
+    y = mean + rng.normal(size=3000)
+    weights = rng.uniform(0.5, 2, 3000) if weighted else None
+
+    def curve():
+        return exceedance_reliability(
+            y, (mean, 1.0), 0.3, resamples=400, random_state=1, sample_weight=weights
+        )
+
+    single = curve()
+    monkeypatch.setattr(isotonic, "_MOST_PLACES", 512)
+    groups = curve()
+    np.testing.assert_array_equal(groups.frequency, single.frequency)
+    assert groups.miscalibration == single.miscalibration
+    assert abs(groups.p_value - single.p_value) < 0.12
+    low = np.interp(single.grid, groups.grid, groups.low) - single.low
+    assert np.abs(low[20:-20]).mean() < 0.02

@@ -128,8 +128,8 @@ def _by_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
 def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None:
     """Return scores (n,) as sums over intervals and gaps between them; NaN where they are unsafe.
 
-    On the interval of a component, the cdf of the mixture rises in proportion to that of the component. In a
-    gap it is constant. None if a component has no such integrals. Rows with a point mass inside another
+    On the interval of a component, the cdf of the mixture rises in proportion to that of the component. In
+    a gap it is constant. None if a component has no such integrals. Rows with a point mass inside another
     interval are unsafe.
     """
     low, high, is_point, is_separate = intervals
