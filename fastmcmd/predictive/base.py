@@ -133,6 +133,20 @@ class Predictive(Abstract):
         """Return P(Y_i <= low_i) and P(Y_i > high_i)."""
         return self.cdf(low), self.sf(high)
 
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y_i <= y_i) and P(Y_i > y_i), in the shape of `cdf`."""
+        return self.cdf(y), self.sf(y)
+
+    def piece_scores(
+        self, y: Array, low: Array, high: Array, below: Array, above: Array
+    ) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, in closed form.
+
+        Between these ends (n,), F rises from ``below`` to ``1 - above`` in proportion to the cdf. The
+        outcomes are finite. Values are NaN where digits are lost; None without a closed form.
+        """
+        return None
+
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y_i > y_i), in the shape of `cdf`.
 

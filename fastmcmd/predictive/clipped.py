@@ -40,6 +40,24 @@ class Clipped(Derived):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         return np.where(y >= self.high, 0.0, np.where(y < self.low, 1.0, self.inner.sf(y)))
 
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form if Y has one.
+
+        Between the ends the cdf is that of Y, and beyond them the score grows with the distance.
+        """
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        finite = np.isfinite(y)
+        outcomes = np.where(finite, y, 0.0)
+        below, above = self.inner.cdf(self.low), self.inner.sf(self.high)
+        scores = self.inner.piece_scores(outcomes, self.low, self.high, below, above)
+        if scores is None:
+            return super().crps(y)
+        scores += np.abs(outcomes - np.clip(outcomes, self.low, self.high))
+        rows = np.flatnonzero(np.isnan(scores) | ~finite)
+        if len(rows):
+            scores[rows] = Derived.crps(self.take(rows), y[rows])
+        return scores
+
     def log_prob(self, y: ArrayLike) -> Array:
         """Raise ValueError: outcomes at the ends have positive probability."""
         raise ValueError("prediction is clipped to an interval and has no density")

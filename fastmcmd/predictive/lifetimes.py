@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
+from fastmcmd.predictive.numerics.closed_scores import LineFamily, piece_scores
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 
@@ -100,6 +101,13 @@ class Exponential(Family):
     def std(self) -> Array:
         """Standard deviations (n,)."""
         return self.mean
+
+    def piece_scores(
+        self, y: Array, low: Array, high: Array, below: Array, above: Array
+    ) -> Array | None:
+        """Return integrals (n,) of squared differences from low to high, by half a Laplace distribution."""
+        low, zero = np.maximum(low, 0.0), np.zeros(len(self))
+        return piece_scores(LineFamily.LAPLACE, y, zero, 1 / self.rate, low, high, below, above)
 
     def _freeze(self) -> Any:
         from scipy import stats

@@ -15,6 +15,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
+from fastmcmd.predictive.adapters.closed_crps import closed_crps
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
@@ -128,6 +129,17 @@ class ScipyPredictive(ByQuadrature):
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
         return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form for some families."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        scores = closed_crps(self.frozen, y)
+        if scores is None:
+            return super().crps(y)
+        rows = np.flatnonzero(np.isnan(scores) | ~np.isfinite(y))
+        if len(rows):
+            scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
+        return scores
 
     @property
     def has_quick_quantiles(self) -> bool:
