@@ -61,7 +61,7 @@ inline void normal_heights(const node_values& x, node_values& height) {
   }
 }
 
-struct normal_line {
+struct standard_normal {
   static constexpr double total = inverse_root_pi;
   static void tails(const node_values& size, tail_values& of, bool squares) {
     constexpr index_t m = panel_nodes;
@@ -83,7 +83,7 @@ struct normal_line {
   }
 };
 
-struct logistic_line {
+struct standard_logistic {
   static constexpr double total = 1.0;
   static void tails(const node_values& size, tail_values& of, bool) {
     constexpr index_t m = panel_nodes;
@@ -102,7 +102,7 @@ struct logistic_line {
   }
 };
 
-struct laplace_line {
+struct standard_laplace {
   static constexpr double total = 0.75;
   static void tails(const node_values& size, tail_values& of, bool) {
     constexpr index_t m = panel_nodes;
@@ -121,8 +121,8 @@ struct laplace_line {
 inline double within_reach(double size) { return size < farthest ? size : farthest; }
 
 // Writes continuous ranked probability scores at y: |y - loc| + scale (2 M - 2 x T - total), x = |y - loc| / scale.
-template <class Line>
-void line_scores_of(in y, in loc, in scale, out scores) {
+template <class Family>
+void symmetric_scores_of(in y, in loc, in scale, out scores) {
   constexpr index_t m = panel_nodes;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
@@ -132,18 +132,18 @@ void line_scores_of(in y, in loc, in scale, out scores) {
       const index_t i = start + (k < n ? k : 0);
       size.at[k] = within_reach(fabs(y[i] - loc[i]) / scale[i]);
     }
-    Line::tails(size, of, false);
+    Family::tails(size, of, false);
     for (index_t k = 0; k < n; ++k) {
       const index_t i = start + k;
-      const double part = 2.0 * (of.mean.at[k] - size.at[k] * of.tail.at[k]) - Line::total;
+      const double part = 2.0 * (of.mean.at[k] - size.at[k] * of.tail.at[k]) - Family::total;
       scores[i] = fabs(y[i] - loc[i]) + scale[i] * part;
     }
   }
 }
 
 // Writes P(Y <= y) and P(Y > y).
-template <class Line>
-void line_tails_of(in y, in loc, in scale, out below, out above) {
+template <class Family>
+void symmetric_tails_of(in y, in loc, in scale, out below, out above) {
   constexpr index_t m = panel_nodes;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
@@ -154,7 +154,7 @@ void line_tails_of(in y, in loc, in scale, out below, out above) {
       z.at[k] = (y[i] - loc[i]) / scale[i];
       size.at[k] = within_reach(fabs(z.at[k]));
     }
-    Line::tails(size, of, false);
+    Family::tails(size, of, false);
     for (index_t k = 0; k < n; ++k) {
       const double tail = of.tail.at[k], other = 1.0 - tail, missing = z.at[k] - z.at[k];
       const bool is_nan = z.at[k] != z.at[k];
@@ -170,19 +170,20 @@ inline double between(double a, double b, double tail_a, double tail_b, double t
   return b > 0.0 ? total - tail_a - tail_b : tail_b - tail_a;
 }
 
-// The integral of (F(t) - 1{t >= x})^2 from l to u, where F rises from a to 1 - b in proportion to the cdf of a
+// The integral of (F(t) - 1{t >= x})^2 from l to u, where F rises from a to a + w = 1 - b in proportion to the cdf of a
 // distribution that is symmetric around 0; NaN where digits are lost. The three z are l <= x <= u, with their tails;
 // gaps are x - l and u - x before they were rounded, and squares those of l and u.
 //
-// With p and r the masses from l to x and from x to u, M(x) the integral of t f(t) beyond x, and
-// c = (1 - a - b) / (p + r), the integral is by parts
+// With p and r the masses from l to x and from x to u, M(x) the integral of t f(t) beyond x, and c = w / (p + r), the
+// integral is by parts
 //     a^2 (x - l) + 2 a c (x p + M(x) - M(l)) + b^2 (u - x) + 2 b c (M(x) - M(u) - x r)
 //         + c^2 (x (p^2 - r^2) + 2 M(x) (p + r) - Q(l, u)).
 inline double piece_sum(const double (&z)[3], const double (&gaps)[2], const double (&tails)[3],
-                        const double (&means)[3], const double (&squares)[2], double total, double a, double b) {
+                        const double (&means)[3], const double (&squares)[2], double total, double a, double w,
+                        double b) {
   const double l = z[0], x = z[1], u = z[2];
   const double p = between(l, x, tails[0], tails[1], 1.0), r = between(x, u, tails[1], tails[2], 1.0);
-  const double mass = between(l, u, tails[0], tails[2], 1.0), c = (1.0 - a - b) / mass;
+  const double mass = between(l, u, tails[0], tails[2], 1.0), c = w / mass;
   const double square = between(l, u, squares[0], squares[1], total), mean = means[1];
   const double left = a > 0.0 ? a * a * gaps[0] : 0.0, right = b > 0.0 ? b * b * gaps[1] : 0.0;
   const double inner = x * p + (mean - means[0]), outer = (mean - means[2]) - x * r;
@@ -194,24 +195,26 @@ inline double piece_sum(const double (&z)[3], const double (&gaps)[2], const dou
   const double terms = left + right + 2.0 * c * ends + c * c * inside;
   // The mass may be a difference of tails, which rounded ends change: those of a normal distribution the most.
   const double smaller = l > 0.0 ? (1.0 + l * l) * tails[0] : u < 0.0 ? (1.0 + u * u) * tails[2] : 0.0;
-  return terms * greatest(1.0, smaller / mass) <= most_lost_share * sum ? sum : not_a_number();
+  const bool is_safe = terms * greatest(1.0, smaller / mass) <= most_lost_share * sum && sum < infinity;
+  return is_safe ? sum : not_a_number();
 }
 
 // Writes the integrals of `piece_sum` for rows of numbers (n, 3) with their tails.
-inline void piece_sums(ins z, ins gaps, ins tails, ins means, ins squares, in total, in below, in above, out sums) {
+inline void piece_sums(ins z, ins gaps, ins tails, ins means, ins squares, in total, in below, in rise, in above,
+                       out sums) {
   for (index_t i = 0; i < z.n; ++i) {
     const double points[3] = {z[i][0], z[i][1], z[i][2]}, steps[2] = {gaps[i][0], gaps[i][1]};
     const double masses[3] = {tails[i][0], tails[i][1], tails[i][2]};
     const double moments[3] = {means[i][0], means[i][1], means[i][2]};
     const double ends[2] = {squares[i][0], squares[i][1]};
-    sums[i] = piece_sum(points, steps, masses, moments, ends, total[i], below[i], above[i]);
+    sums[i] = piece_sum(points, steps, masses, moments, ends, total[i], below[i], rise[i], above[i]);
   }
 }
 
-// Writes integrals of (F(t) - 1{t >= y})^2 from low to high, where F rises from 'below' to 1 - 'above' in proportion to
-// the cdf of the line; NaN where digits are lost.
-template <class Line>
-void piece_scores_of(in y, in loc, in scale, in low, in high, in below, in above, out scores) {
+// Writes integrals of (F(t) - 1{t >= y})^2 from low to high, where F rises from 'below' by 'rise' to 1 - 'above' in
+// proportion to the cdf; NaN where digits are lost.
+template <class Family>
+void piece_scores_of(in y, in loc, in scale, in low, in high, in below, in rise, in above, out scores) {
   constexpr index_t m = panel_nodes;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
@@ -227,7 +230,7 @@ void piece_scores_of(in y, in loc, in scale, in low, in high, in below, in above
         size[j].at[k] = within_reach(fabs(z[j].at[k]));
       }
     }
-    for (int j = 0; j < 3; ++j) Line::tails(size[j], of[j], j != 1);
+    for (int j = 0; j < 3; ++j) Family::tails(size[j], of[j], j != 1);
     for (index_t k = 0; k < n; ++k) {
       const index_t i = start + k;
       const double points[3] = {z[0].at[k], z[1].at[k], z[2].at[k]};
@@ -235,29 +238,35 @@ void piece_scores_of(in y, in loc, in scale, in low, in high, in below, in above
       const double means[3] = {of[0].mean.at[k], of[1].mean.at[k], of[2].mean.at[k]};
       const double squares[2] = {of[0].square.at[k], of[2].square.at[k]};
       const double steps[2] = {gaps[0].at[k], gaps[1].at[k]};
-      scores[i] = scale[i] * piece_sum(points, steps, tails, means, squares, Line::total, below[i], above[i]);
+      const double sum =
+          piece_sum(points, steps, tails, means, squares, Family::total, below[i], rise[i], above[i]);
+      scores[i] = scale[i] * sum;
     }
   }
 }
 
-enum line_family : int { line_normal, line_logistic, line_laplace };
+enum symmetric_family : int { normal_family, logistic_family, laplace_family };  // SymmetricFamily in Python
 
-inline void line_scores(int64_t family, in y, in loc, in scale, out scores) {
-  if (family == line_normal) line_scores_of<normal_line>(y, loc, scale, scores);
-  if (family == line_logistic) line_scores_of<logistic_line>(y, loc, scale, scores);
-  if (family == line_laplace) line_scores_of<laplace_line>(y, loc, scale, scores);
+template <class Work>
+void with_family(int64_t family, Work work) {
+  if (family == normal_family) work(standard_normal());
+  if (family == logistic_family) work(standard_logistic());
+  if (family == laplace_family) work(standard_laplace());
 }
 
-inline void line_tails(int64_t family, in y, in loc, in scale, out below, out above) {
-  if (family == line_normal) line_tails_of<normal_line>(y, loc, scale, below, above);
-  if (family == line_logistic) line_tails_of<logistic_line>(y, loc, scale, below, above);
-  if (family == line_laplace) line_tails_of<laplace_line>(y, loc, scale, below, above);
+inline void symmetric_scores(int64_t family, in y, in loc, in scale, out scores) {
+  with_family(family, [&](auto kind) { symmetric_scores_of<decltype(kind)>(y, loc, scale, scores); });
 }
 
-inline void piece_scores(int64_t family, in y, in loc, in scale, in low, in high, in below, in above, out scores) {
-  if (family == line_normal) piece_scores_of<normal_line>(y, loc, scale, low, high, below, above, scores);
-  if (family == line_logistic) piece_scores_of<logistic_line>(y, loc, scale, low, high, below, above, scores);
-  if (family == line_laplace) piece_scores_of<laplace_line>(y, loc, scale, low, high, below, above, scores);
+inline void symmetric_tails(int64_t family, in y, in loc, in scale, out below, out above) {
+  with_family(family, [&](auto kind) { symmetric_tails_of<decltype(kind)>(y, loc, scale, below, above); });
+}
+
+inline void piece_scores(int64_t family, in y, in loc, in scale, in low, in high, in below, in rise, in above,
+                         out scores) {
+  with_family(family, [&](auto kind) {
+    piece_scores_of<decltype(kind)>(y, loc, scale, low, high, below, rise, above, scores);
+  });
 }
 
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

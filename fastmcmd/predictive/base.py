@@ -16,6 +16,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
+from fastmcmd.predictive.numerics.closed_scores import Piece
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
@@ -137,14 +138,13 @@ class Predictive(Abstract):
         """Return P(Y_i <= y_i) and P(Y_i > y_i), in the shape of `cdf`."""
         return self.cdf(y), self.sf(y)
 
-    def piece_scores(
-        self, y: Array, low: Array, high: Array, below: Array, above: Array
-    ) -> Array | None:
-        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, in closed form.
+    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece, in closed form.
 
-        Between these ends (n,), F rises from ``below`` to ``1 - above`` in proportion to the cdf. The
-        outcomes are finite. Values are NaN where digits are lost; None without a closed form.
+        On it, F rises in proportion to the cdf (see `Piece`). The outcomes are finite. Values are NaN where
+        digits are lost; None without a closed form.
         """
+        del y, piece
         return None
 
     def sf(self, y: ArrayLike) -> Array:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.numerics.closed_scores import Piece, mass_between
 from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["Clipped"]
@@ -48,8 +49,11 @@ class Clipped(Derived):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         finite = np.isfinite(y)
         outcomes = np.where(finite, y, 0.0)
-        below, above = self.inner.cdf(self.low), self.inner.sf(self.high)
-        scores = self.inner.piece_scores(outcomes, self.low, self.high, below, above)
+        below, at_least = self.inner.cdf_and_sf(self.low)
+        upto, above = self.inner.cdf_and_sf(self.high)
+        rise = mass_between(below, at_least, upto, above)
+        piece = Piece(self.low, self.high, below, rise, above)
+        scores = self.inner.piece_scores(outcomes, piece)
         if scores is None:
             return super().crps(y)
         scores += np.abs(outcomes - np.clip(outcomes, self.low, self.high))

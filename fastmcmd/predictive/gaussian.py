@@ -22,10 +22,11 @@ from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.closed_scores import (
-    LineFamily,
-    line_scores,
-    line_tails,
+    Piece,
+    SymmetricFamily,
     piece_scores,
+    symmetric_scores,
+    symmetric_tails,
 )
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.elementwise import by_rows
@@ -112,15 +113,13 @@ class Gaussian(Predictive):
 
     def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,), or (n, k) per component."""
-        return line_tails(LineFamily.NORMAL, *self._broadcast(y))
+        return symmetric_tails(SymmetricFamily.NORMAL, *self._broadcast(y))
 
-    def piece_scores(
-        self, y: Array, low: Array, high: Array, below: Array, above: Array
-    ) -> Array | None:
-        """Return integrals (n,) of squared differences from low to high; None for vectors."""
+    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; None for vectors."""
         if self.columns > 1:
             return None
-        return piece_scores(LineFamily.NORMAL, y, self.mean, self.std, low, high, below, above)
+        return piece_scores(SymmetricFamily.NORMAL, y, self.mean, self.std, piece)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""
@@ -149,7 +148,7 @@ class Gaussian(Predictive):
         ``std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))``, ``z = (y - mean) / std`` (Gneiting et al.,
         *Calibrated Probabilistic Forecasting Using Ensemble Model Output Statistics*, 2005, equation 5).
         """
-        return line_scores(LineFamily.NORMAL, *self._broadcast(y))
+        return symmetric_scores(SymmetricFamily.NORMAL, *self._broadcast(y))
 
     def _broadcast(self, y: ArrayLike) -> tuple[Array, Array, Array]:
         return np.broadcast_to(self.outcomes(y), self.shape), self.mean, self.std

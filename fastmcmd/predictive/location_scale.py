@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,14 @@ from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.base import EDGE_LEVELS
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import (
-    LineFamily,
-    line_scores,
-    line_tails,
+    Piece,
+    SymmetricFamily,
+    linear_scores,
     piece_scores,
     piece_sums,
+    supported_scores,
+    symmetric_scores,
+    symmetric_tails,
 )
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
@@ -125,11 +128,9 @@ class StudentT(PearsonFamily):
         above = gap > 0
         return np.where(above, 1 - tail, tail), np.where(above, tail, 1 - tail)
 
-    def piece_scores(
-        self, y: Array, low: Array, high: Array, below: Array, above: Array
-    ) -> Array | None:
-        """Return integrals (n,) of squared differences from low to high; NaN for df near and below 1."""
-        places = np.stack([low, np.clip(y, low, high), high], axis=1)
+    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN for df near and below 1."""
+        places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
         with np.errstate(over="ignore"):
             z = (places - self.loc[:, None]) / self.scale[:, None]
         df, size = np.where(self.df > 1 + _CANCELS, self.df, np.nan)[:, None], np.abs(z)
@@ -142,8 +143,7 @@ class StudentT(PearsonFamily):
             by_rows(_mean_beyond, size, df, height),
             gini * by_rows(_square_beyond, size[:, ::2], df, step=SLOW_STEP),
             2 * gini[:, 0],
-            below,
-            above,
+            piece,
         )
         return self.scale * sums
 
@@ -349,7 +349,7 @@ def _square_beyond(size: Array, df: Array) -> Array:
 
 
 def _gini(df: Array) -> Array:
-    """Return ``df - 1`` quarters of the mean distance of two standard variables."""
+    """Return ``(df - 1) / 4`` times the mean distance of two standard variables."""
     # With B(1/2, x) = sqrt(pi) / half_ratio(x).
     return np.asarray(
         np.sqrt(df / np.pi) * half_ratio(df / 2) ** 2 / half_ratio(np.maximum(df - 0.5, 0))
@@ -506,19 +506,18 @@ class Laplace(Family):
 
     def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
-        return line_tails(LineFamily.LAPLACE, self.outcomes(y), *self._values)
+        return symmetric_tails(SymmetricFamily.LAPLACE, self.outcomes(y), *self._values)
 
-    def piece_scores(
-        self, y: Array, low: Array, high: Array, below: Array, above: Array
-    ) -> Array | None:
-        """Return integrals (n,) of squared differences from low to high."""
-        return piece_scores(LineFamily.LAPLACE, y, *self._values, low, high, below, above)
+    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
+        loc, scale = self._values
+        return piece_scores(SymmetricFamily.LAPLACE, y, loc, scale, piece)
 
     def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return line_tails(LineFamily.LAPLACE, y, loc, scale)[0]
+        return symmetric_tails(SymmetricFamily.LAPLACE, y, loc, scale)[0]
 
     def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return line_tails(LineFamily.LAPLACE, y, loc, scale)[1]
+        return symmetric_tails(SymmetricFamily.LAPLACE, y, loc, scale)[1]
 
     def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         return -np.abs((y - loc) / scale) - np.log(2 * scale)
@@ -528,7 +527,7 @@ class Laplace(Family):
         return density_term(DensityFamily.LAPLACE, -np.log(2 * self.scale), self.loc, self.scale)
 
     def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
-        return line_scores(LineFamily.LAPLACE, y, loc, scale)
+        return symmetric_scores(SymmetricFamily.LAPLACE, y, loc, scale)
 
     def _quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         z = np.log(2 * np.minimum(level, 1 - level))
@@ -628,18 +627,9 @@ class Uniform(Family):
         """Standard deviations (n,)."""
         return np.asarray((self.high - self.low) / np.sqrt(12))
 
-    def piece_scores(
-        self, y: Array, low: Array, high: Array, below: Array, above: Array
-    ) -> Array | None:
-        """Return integrals (n,) of squared differences from low to high, of cdfs that are lines there."""
-        low, high = np.maximum(low, self.low), np.minimum(high, self.high)
-        length, slope = high - low, 1 - below - above
-        with np.errstate(invalid="ignore", divide="ignore"):
-            left = (np.clip(y, low, high) - low) / length
-        right = 1 - left
-        inner = below * below + slope * left * (below + slope * left / 3)
-        outer = above * above + slope * right * (above + slope * right / 3)
-        return np.asarray(length * (left * inner + right * outer))
+    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
+        return supported_scores(y, piece, self.low, self.high, partial(linear_scores, y))
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z), including Laplacian kernels."""

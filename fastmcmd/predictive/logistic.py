@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import (
-    LineFamily,
-    line_scores,
-    line_tails,
+    Piece,
+    SymmetricFamily,
     piece_scores,
+    symmetric_scores,
+    symmetric_tails,
 )
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 
@@ -76,19 +77,18 @@ class Logistic(Family):
 
     def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
-        return line_tails(LineFamily.LOGISTIC, self.outcomes(y), *self._values)
+        return symmetric_tails(SymmetricFamily.LOGISTIC, self.outcomes(y), *self._values)
 
-    def piece_scores(
-        self, y: Array, low: Array, high: Array, below: Array, above: Array
-    ) -> Array | None:
-        """Return integrals (n,) of squared differences from low to high."""
-        return piece_scores(LineFamily.LOGISTIC, y, *self._values, low, high, below, above)
+    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
+        loc, scale = self._values
+        return piece_scores(SymmetricFamily.LOGISTIC, y, loc, scale, piece)
 
     def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return line_tails(LineFamily.LOGISTIC, y, loc, scale)[0]
+        return symmetric_tails(SymmetricFamily.LOGISTIC, y, loc, scale)[0]
 
     def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return line_tails(LineFamily.LOGISTIC, y, loc, scale)[1]
+        return symmetric_tails(SymmetricFamily.LOGISTIC, y, loc, scale)[1]
 
     def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         size = np.abs(y - loc) / scale
@@ -102,7 +102,7 @@ class Logistic(Family):
         return density_term(DensityFamily.LOGISTIC, -np.log(self.scale), *self._values)
 
     def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
-        return line_scores(LineFamily.LOGISTIC, y, loc, scale)
+        return symmetric_scores(SymmetricFamily.LOGISTIC, y, loc, scale)
 
     def _quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         return loc + scale * scipy.special.logit(level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.closed_scores import Piece, mass_between, supported_scores
 from fastmcmd.predictive.numerics.density_panels import (
     has_panels,
     has_shared_levels,
@@ -158,7 +160,7 @@ class Truncated(ByQuadrature):
         else:
             self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
         self._upto, self._above = base.cdf_and_sf(self.high)
-        self._mass = _between(self._below, self._from, self._upto, self._above)
+        self._mass = mass_between(self._below, self._from, self._upto, self._above)
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(self._mass)
         self._cancelled = self._integrate()
@@ -247,7 +249,7 @@ class Truncated(ByQuadrature):
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         y = self.outcomes(y)
-        mass = _between(self._below, self._from, *self.base.cdf_and_sf(y))
+        mass = mass_between(self._below, self._from, *self.base.cdf_and_sf(y))
         share = self._with_narrow(self._share(mass), y, False)
         tail = _smaller(self._below, self._from)
         share = self._without_cancellation(share, tail, self.low, y)
@@ -256,7 +258,7 @@ class Truncated(ByQuadrature):
     def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         y = self.outcomes(y)
-        mass = _between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
+        mass = mass_between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
         before = np.nextafter(y, -np.inf) if self.discrete else y
         share = self._with_narrow(self._share(mass), before, False)
         tail = _smaller(self._below, self._from)
@@ -267,7 +269,7 @@ class Truncated(ByQuadrature):
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
         below, at_least = self.base.cdf_and_sf(y)
-        mass = _between(below, at_least, self._upto, self._above)
+        mass = mass_between(below, at_least, self._upto, self._above)
         share = self._with_narrow(self._share(mass), y, True)
         share = self._without_cancellation(share, _smaller(below, at_least), y, self.high)
         return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, share))
@@ -736,22 +738,22 @@ class Truncated(ByQuadrature):
     def _closed_scores(self, y: Array) -> Array:
         """Return scores (n,) in closed form; NaN where it loses digits, or y is not finite."""
         none = np.zeros(len(self))
+        piece = Piece(self.low, self.high, none, none + 1, none)
         finite = np.isfinite(y)
         every = finite.all()
         outcomes = y if every else np.where(finite, y, 0.0)
-        scores = self.piece_scores(outcomes, self.low, self.high, none, none)
+        scores = self.piece_scores(outcomes, piece)
         if scores is None:
             return np.full(len(self), np.nan)
         # The distance to the interval is added separately: divided by the scale it may overflow.
         scores += np.abs(outcomes - np.clip(outcomes, self.low, self.high))
         return scores if every else np.where(finite, scores, np.nan)
 
-    def piece_scores(
-        self, y: Array, low: Array, high: Array, below: Array, above: Array
-    ) -> Array | None:
-        """Return those of the base between the ends of both intervals; NaN where masses cancel."""
-        low, high = np.maximum(low, self.low), np.minimum(high, self.high)
-        scores = self.base.piece_scores(y, low, high, below, above)
+    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+        """Return those of the base, by which F rises inside the interval; NaN where masses cancel."""
+        scores = supported_scores(
+            y, piece, self.low, self.high, partial(self.base.piece_scores, y)
+        )
         if scores is not None and len(self._cancelled):
             scores[self._cancelled] = np.nan
         return scores
@@ -979,13 +981,8 @@ def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
         raise ValueError(f"{name} has shape {array.shape}; a scalar or {shape} is needed") from None
 
 
-def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
-    """Return P(a <= B <= b) from P(B < a), P(B >= a), P(B <= b), P(B > b), in the tail that holds it."""
-    return np.where(below > 0.5, at_least - above, upto - below)
-
-
 def _smaller(below: Array, at_least: Array) -> Array:
-    """Return the mass of the tail that `_between` subtracts from."""
+    """Return the mass of the tail that `mass_between` subtracts from."""
     return np.where(below > 0.5, at_least, below)
 
 

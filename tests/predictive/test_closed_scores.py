@@ -13,7 +13,7 @@ import fastmcmd as fm
 from fastmcmd.predictive import StudentT, as_predictive
 from fastmcmd.predictive.adapters.closed_crps import closed_crps
 from fastmcmd.predictive.clipped import Clipped
-from fastmcmd.predictive.numerics.closed_scores import LineFamily, line_tails
+from fastmcmd.predictive.numerics.closed_scores import SymmetricFamily, symmetric_tails
 from fastmcmd.predictive.truncated import Truncated
 
 N = 25
@@ -127,7 +127,7 @@ def test_mixtures_with_gaps_and_masses():
 
 def test_normal_tails_keep_all_digits():
     z = np.concatenate([np.linspace(-37, 9, 400), -np.logspace(-12, 0, 40)])
-    below, above = line_tails(LineFamily.NORMAL, z, np.zeros(1), np.ones(1))
+    below, above = symmetric_tails(SymmetricFamily.NORMAL, z, np.zeros(1), np.ones(1))
     with mpmath.workdps(40):
         half = [mpmath.erfc(mpmath.mpf(one) / mpmath.sqrt(2)) / 2 for one in z]
         other = [mpmath.erfc(-mpmath.mpf(one) / mpmath.sqrt(2)) / 2 for one in z]

@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.numerics.closed_scores import exponential_scores
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["closed_crps"]
 
 _NEAR_ZERO = 1e-4  # sizes of shapes below which differences lose more than four digits
+_FAR = 1e300  # standardised outcome beyond which only the distance matters
+_UPPER = 40.0  # standardised outcome beyond which the square of exp(-z) is rounding
 
 
 def closed_crps(frozen: rv_frozen, y: Array) -> Array | None:
@@ -35,18 +38,24 @@ def closed_crps(frozen: rv_frozen, y: Array) -> Array | None:
     y, loc, scale, *shapes = (np.asarray(one, dtype=np.float64) for one in arrays)
 
     def scores(y: Array, loc: Array, scale: Array, *shapes: Array) -> Array:
-        return scale * formula((y - loc) / scale, *shapes)
+        gap = y - loc
+        z = gap / scale
+        is_far = np.isinf(z) & np.isfinite(gap)
+        standard = formula(np.clip(z, -_FAR, _FAR), *shapes)
+        return np.where(is_far & np.isfinite(standard), np.abs(gap), scale * standard)
 
     return by_rows(scores, y, loc, scale, *shapes, step=SLOW_STEP)
 
 
 def _exponential(z: Array) -> Array:
-    return np.asarray(np.abs(z) + 0.5 + 2 * np.expm1(-np.maximum(z, 0.0)))
+    return exponential_scores(z, 1.0)
 
 
 def _gumbel(z: Array) -> Array:
-    # With F = exp(-t), Ei(log F) is -E_1(t).
-    return np.asarray(2 * scipy.special.exp1(np.exp(-z)) - z + np.euler_gamma - np.log(2))
+    # With F = exp(-t), Ei(log F) is -E_1(t), and -E_1(t) is log(t) + gamma - t + O(t^2).
+    t = np.exp(-z)
+    integral = np.where(z > _UPPER, z - np.euler_gamma + t, scipy.special.exp1(t))
+    return np.asarray(2 * integral - z + np.euler_gamma - np.log(2))
 
 
 def _extreme(z: Array, c: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.numerics.closed_scores import Piece, constant_scores
 from fastmcmd.predictive.numerics.density_panels import has_panels
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _by_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
 
 
 def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None:
-    """Return scores (n,) as sums over intervals and gaps between them; NaN where they are unsafe.
+    """Return scores (n,) as sums over intervals and the gaps beside them; NaN where they are unsafe.
 
     On the interval of a component, the cdf of the mixture rises in proportion to that of the component. In
     a gap it is constant. None if a component has no such integrals. Rows with a point mass inside another
@@ -134,34 +135,34 @@ def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None
     """
     low, high, is_point, is_separate = intervals
     weights = np.ascontiguousarray(mixture.weights.T)
-    total, is_safe = np.zeros(len(y)), is_separate.copy()
+    total, is_safe, least = np.zeros(len(y)), is_separate.copy(), np.full(len(y), np.inf)
     for k, component in enumerate(mixture.components):
         below, above = _weights_beside(weights, intervals, k)
         active = weights[k] > 0
-        is_safe &= ~active | (np.abs(below + above + weights[k] - 1) <= _SUM_ROUNDING)
+        is_safe &= ~active | (np.abs(below + weights[k] + above - 1) <= _SUM_ROUNDING)
         if not is_point[k].all():
-            scores = component.piece_scores(y, low[k], high[k], below, above)
+            scores = component.piece_scores(y, Piece(low[k], high[k], below, weights[k], above))
             if scores is None:
                 return None
             total += np.where(active & ~is_point[k], scores, 0.0)
-        following = np.full(len(y), np.inf)  # the nearest component above
-        for j in range(len(weights)):
-            if j != k:
-                is_next = _sides(intervals, j, k)[1] & (weights[j] > 0)
-                following = np.where(is_next, np.minimum(following, low[j]), following)
-        is_gap = active & np.isfinite(following) & (following > high[k])
+        following = _next_above(weights, intervals, k)
+        is_gap = active & (following > high[k])
         if is_gap.any():
-            place = np.clip(y, high[k], following)
-            gap = (1 - above) ** 2 * (place - high[k]) + above**2 * (following - place)
-            total += np.where(is_gap, gap, 0.0)
-    least, most = np.full(len(y), np.inf), np.full(len(y), -np.inf)
-    for one, lower, upper in zip(
-        weights, low, high, strict=True
-    ):  # NumPy's min over few rows is slow
-        least = np.where(one > 0, np.minimum(least, lower), least)
-        most = np.where(one > 0, np.maximum(most, upper), most)
-    total += np.abs(y - np.clip(y, least, most))
+            gaps = constant_scores(y, high[k], following, below + weights[k], above)
+            total += np.where(is_gap, gaps, 0.0)
+        least = np.where(active, np.minimum(least, low[k]), least)
+    total += np.maximum(least - y, 0.0)
     return np.where(is_safe & np.isfinite(total), total, np.nan)
+
+
+def _next_above(weights: Array, intervals: Intervals, k: int) -> Array:
+    """Return where the next component above component k begins (n,), infinity if there is none."""
+    following = np.full(weights.shape[1], np.inf)
+    for j in range(len(weights)):
+        if j != k:
+            is_above = _sides(intervals, j, k)[1] & (weights[j] > 0)
+            following = np.where(is_above, np.minimum(following, intervals.low[j]), following)
+    return following
 
 
 def _stops(
