@@ -751,9 +751,7 @@ class Truncated(ByQuadrature):
 
     def piece_scores(self, y: Array, piece: Piece) -> Array | None:
         """Return those of the base, by which F rises inside the interval; NaN where masses cancel."""
-        scores = supported_scores(
-            y, piece, self.low, self.high, partial(self.base.piece_scores, y)
-        )
+        scores = supported_scores(y, piece, self.low, self.high, partial(self.base.piece_scores, y))
         if scores is not None and len(self._cancelled):
             scores[self._cancelled] = np.nan
         return scores

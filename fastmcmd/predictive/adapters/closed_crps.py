@@ -62,13 +62,15 @@ def _extreme(z: Array, c: Array) -> Array:
     """Return scores of generalised extreme value distributions, infinite for shapes ``-c`` of 1 and more.
 
     The formula is that of Friederichs & Thorarinsdottir, *Forecast verification for extreme value
-    distributions with an application to probabilistic peak wind prediction* (Environmetrics 2012).
+    distributions with an application to probabilistic peak wind prediction* (Environmetrics 2012). The
+    incomplete gamma function is the lower or the upper one, so that no digits cancel.
     """
     shape = np.where((np.abs(c) < _NEAR_ZERO) | (c <= -1), np.nan, -c)
     t = np.exp(-np.log1p(np.maximum(shape * z, -1.0)) / shape)
-    cdf, total = np.exp(-t), scipy.special.gamma(1 - shape)
-    part = (total * scipy.special.gammaincc(1 - shape, t) - cdf) / shape
-    scores = z * (2 * cdf - 1) - 2 * part - (1 - (2 - 2**shape) * total) / shape
+    lower = 2 * scipy.special.gammainc(1 - shape, t) - 2**shape
+    upper = -2 * np.expm1((shape - 1) * np.log(2)) - 2 * scipy.special.gammaincc(1 - shape, t)
+    total = scipy.special.gamma(1 - shape) * np.where(shape > 0, upper, lower)
+    scores = (2 * np.exp(-t) - 1) * (z + 1 / shape) + total / shape
     scores = np.where(c <= -1, np.inf, scores)
     return np.where(c == 0, _gumbel(z), scores)
 

@@ -371,5 +371,3 @@ def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
         case "nbinom" if unmoved:
             return NegativeBinomial.from_n_p(one("n"), one("p"))
     return None
-
-
