@@ -110,7 +110,7 @@ class Exponential(Family):
         return self.mean
 
     def piece_scores(self, y: Array, piece: Piece) -> Array | None:
-        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece, by half a Laplace distribution."""
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece: half a Laplace one's."""
         zero = np.zeros(len(self))
         scores = partial(piece_scores, SymmetricFamily.LAPLACE, y, zero, 1 / self.rate)
         return supported_scores(y, piece, zero, np.full(len(self), np.inf), scores)
