@@ -16,7 +16,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
-from fastmcmd.predictive.numerics.closed_scores import Piece
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
@@ -138,11 +138,11 @@ class Predictive(Abstract):
         """Return P(Y_i <= y_i) and P(Y_i > y_i), in the shape of `cdf`."""
         return self.cdf(y), self.sf(y)
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece, in closed form.
 
-        On it, F rises in proportion to the cdf (see `Piece`). The outcomes are finite. Values are NaN where
-        digits are lost; None without a closed form.
+        On it, F rises in proportion to the cdf (see `CDFPiece`). The outcomes are finite. Values are NaN
+        where digits are lost; None without a closed form.
         """
         del y, piece
         return None

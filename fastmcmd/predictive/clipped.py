@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
-from fastmcmd.predictive.numerics.closed_scores import Piece, mass_between
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between
 from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["Clipped"]
@@ -52,7 +52,7 @@ class Clipped(Derived):
         below, at_least = self.inner.cdf_and_sf(self.low)
         upto, above = self.inner.cdf_and_sf(self.high)
         rise = mass_between(below, at_least, upto, above)
-        piece = Piece(self.low, self.high, below, rise, above)
+        piece = CDFPiece(self.low, self.high, below, rise, above)
         scores = self.inner.piece_scores(outcomes, piece)
         if scores is None:
             return super().crps(y)

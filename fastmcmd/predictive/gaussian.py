@@ -22,7 +22,7 @@ from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.closed_scores import (
-    Piece,
+    CDFPiece,
     SymmetricFamily,
     piece_scores,
     symmetric_scores,
@@ -115,7 +115,7 @@ class Gaussian(Predictive):
         """Return P(Y <= y) and P(Y > y) (n,), or (n, k) per component."""
         return symmetric_tails(SymmetricFamily.NORMAL, *self._broadcast(y))
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; None for vectors."""
         if self.columns > 1:
             return None

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import (
-    Piece,
+    CDFPiece,
     SymmetricFamily,
     exponential_scores,
     piece_scores,
@@ -109,7 +109,7 @@ class Exponential(Family):
         """Standard deviations (n,)."""
         return self.mean
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece: half a Laplace one's."""
         zero = np.zeros(len(self))
         scores = partial(piece_scores, SymmetricFamily.LAPLACE, y, zero, 1 / self.rate)

@@ -18,7 +18,7 @@ from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.base import EDGE_LEVELS
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import (
-    Piece,
+    CDFPiece,
     SymmetricFamily,
     linear_scores,
     piece_scores,
@@ -128,7 +128,7 @@ class StudentT(PearsonFamily):
         above = gap > 0
         return np.where(above, 1 - tail, tail), np.where(above, tail, 1 - tail)
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN for df near and below 1."""
         places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
         with np.errstate(over="ignore"):
@@ -508,7 +508,7 @@ class Laplace(Family):
         """Return P(Y <= y) and P(Y > y) (n,)."""
         return symmetric_tails(SymmetricFamily.LAPLACE, self.outcomes(y), *self._values)
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
         loc, scale = self._values
         return piece_scores(SymmetricFamily.LAPLACE, y, loc, scale, piece)
@@ -627,7 +627,7 @@ class Uniform(Family):
         """Standard deviations (n,)."""
         return np.asarray((self.high - self.low) / np.sqrt(12))
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
         return supported_scores(y, piece, self.low, self.high, partial(linear_scores, y))
 

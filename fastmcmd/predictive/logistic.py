@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import (
-    Piece,
+    CDFPiece,
     SymmetricFamily,
     piece_scores,
     symmetric_scores,
@@ -79,7 +79,7 @@ class Logistic(Family):
         """Return P(Y <= y) and P(Y > y) (n,)."""
         return symmetric_tails(SymmetricFamily.LOGISTIC, self.outcomes(y), *self._values)
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
         loc, scale = self._values
         return piece_scores(SymmetricFamily.LOGISTIC, y, loc, scale, piece)

@@ -23,7 +23,7 @@ from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.numerics.closed_scores import Piece, mass_between, supported_scores
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between, supported_scores
 from fastmcmd.predictive.numerics.density_panels import (
     has_panels,
     has_shared_levels,
@@ -738,7 +738,7 @@ class Truncated(ByQuadrature):
     def _closed_scores(self, y: Array) -> Array:
         """Return scores (n,) in closed form; NaN where it loses digits, or y is not finite."""
         none = np.zeros(len(self))
-        piece = Piece(self.low, self.high, none, none + 1, none)
+        piece = CDFPiece(self.low, self.high, none, none + 1, none)
         finite = np.isfinite(y)
         every = finite.all()
         outcomes = y if every else np.where(finite, y, 0.0)
@@ -749,7 +749,7 @@ class Truncated(ByQuadrature):
         scores += np.abs(outcomes - np.clip(outcomes, self.low, self.high))
         return scores if every else np.where(finite, scores, np.nan)
 
-    def piece_scores(self, y: Array, piece: Piece) -> Array | None:
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return those of the base, by which F rises inside the interval; NaN where masses cancel."""
         scores = supported_scores(y, piece, self.low, self.high, partial(self.base.piece_scores, y))
         if scores is not None and len(self._cancelled):

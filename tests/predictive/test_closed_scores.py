@@ -16,7 +16,7 @@ from fastmcmd.predictive import StudentT, as_predictive
 from fastmcmd.predictive.adapters.closed_crps import closed_crps
 from fastmcmd.predictive.clipped import Clipped
 from fastmcmd.predictive.numerics.closed_scores import (
-    Piece,
+    CDFPiece,
     SymmetricFamily,
     piece_scores,
     symmetric_tails,
@@ -93,7 +93,7 @@ def test_scores_of_clipped_distributions_are_integrals(name):
 def test_pieces_with_masses_at_the_ends_are_integrals(name):
     base, frozen, low, high, y = _case(name)
     below, above = np.linspace(0, 0.6, N), np.linspace(0.3, 0, N)
-    scores = base.piece_scores(y, Piece(low, high, below, 1 - below - above, above))
+    scores = base.piece_scores(y, CDFPiece(low, high, below, 1 - below - above, above))
     safe = np.flatnonzero(~np.isnan(scores))  # others lose digits
     assert len(safe) > N / 2
     for i in safe:
@@ -187,7 +187,7 @@ def test_scores_of_pieces_are_right_or_missing(family, ends, is_open, place, sha
         np.array([one]) for one in (low * scale, high * scale, below, 1 - below - above, above)
     )
     row = np.array([y * scale]), np.zeros(1), np.array([scale])
-    score = piece_scores(family, *row, Piece(*numbers))[0] / scale
+    score = piece_scores(family, *row, CDFPiece(*numbers))[0] / scale
     if np.isnan(score):
         return
     inside = min(max(y, low), high)

@@ -18,7 +18,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 
 __all__ = [
-    "Piece",
+    "CDFPiece",
     "SymmetricFamily",
     "constant_scores",
     "exponential_scores",
@@ -42,7 +42,7 @@ class SymmetricFamily(IntEnum):
     LAPLACE = 2
 
 
-class Piece(NamedTuple):
+class CDFPiece(NamedTuple):
     """Intervals on which a cdf F rises in proportion to the cdf of a distribution B.
 
     On it, F(t) is ``below + rise P(low < B <= t) / P(low < B <= high)``.
@@ -78,7 +78,7 @@ def symmetric_tails(
 
 
 def piece_scores(
-    family: SymmetricFamily, y: Array, loc: Array, scale: Array, piece: Piece
+    family: SymmetricFamily, y: Array, loc: Array, scale: Array, piece: CDFPiece
 ) -> Array:
     """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN where digits are lost."""
     (scores,) = _by_core(_core.piece_scores, family, 1, y, loc, scale, *piece)
@@ -86,7 +86,7 @@ def piece_scores(
 
 
 def piece_sums(
-    z: Array, gaps: Array, tails: Array, means: Array, squares: Array, total: Array, piece: Piece
+    z: Array, gaps: Array, tails: Array, means: Array, squares: Array, total: Array, piece: CDFPiece
 ) -> Array:
     """Return `piece_scores` (n,) of any distribution that is symmetric around 0, from its tails.
 
@@ -102,7 +102,7 @@ def piece_sums(
         Integrals of ``2 f(t) mean(t)`` beyond the sizes of both ends.
     total : ndarray (n,)
         These integrals over the whole line.
-    piece : Piece
+    piece : CDFPiece
         The interval, and the masses below, in and above it.
     """
     sums = np.empty(len(z))
@@ -111,7 +111,7 @@ def piece_sums(
 
 
 def supported_scores(
-    y: Array, piece: Piece, low: Array, high: Array, scores: Callable[[Piece], Array | None]
+    y: Array, piece: CDFPiece, low: Array, high: Array, scores: Callable[[CDFPiece], Array | None]
 ) -> Array | None:
     """Return `piece_scores` (n,) of distributions whose support ends at ``low`` and ``high``.
 
@@ -142,7 +142,7 @@ def constant_scores(y: Array, low: Array, high: Array, below: Array, above: Arra
         return left + np.where((above > 0) & (place < high), above**2 * (high - place), 0.0)
 
 
-def linear_scores(y: Array, piece: Piece) -> Array:
+def linear_scores(y: Array, piece: CDFPiece) -> Array:
     """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over pieces on which F is linear."""
     length = piece.high - piece.low
     with np.errstate(invalid="ignore", divide="ignore"):

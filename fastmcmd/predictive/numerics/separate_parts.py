@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive.numerics.closed_scores import Piece, constant_scores
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece, constant_scores
 from fastmcmd.predictive.numerics.density_panels import has_panels
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None
         active = weights[k] > 0
         is_safe &= ~active | (np.abs(below + weights[k] + above - 1) <= _SUM_ROUNDING)
         if not is_point[k].all():
-            scores = component.piece_scores(y, Piece(low[k], high[k], below, weights[k], above))
+            scores = component.piece_scores(y, CDFPiece(low[k], high[k], below, weights[k], above))
             if scores is None:
                 return None
             total += np.where(active & ~is_point[k], scores, 0.0)
