@@ -67,12 +67,17 @@ def _extreme(z: Array, c: Array) -> Array:
     """
     shape = np.where((np.abs(c) < _NEAR_ZERO) | (c <= -1), np.nan, -c)
     t = np.exp(-np.log1p(np.maximum(shape * z, -1.0)) / shape)
-    lower = 2 * scipy.special.gammainc(1 - shape, t) - 2**shape
-    upper = -2 * np.expm1((shape - 1) * np.log(2)) - 2 * scipy.special.gammaincc(1 - shape, t)
-    total = scipy.special.gamma(1 - shape) * np.where(shape > 0, upper, lower)
+    is_upper = shape > 0
+    part, order = np.empty(len(z)), 1 - shape
+    part[is_upper] = -scipy.special.gammaincc(order[is_upper], t[is_upper])
+    part[~is_upper] = scipy.special.gammainc(order[~is_upper], t[~is_upper])
+    part -= np.where(is_upper, np.expm1(-np.log(2) * order), 2 ** (shape - 1))
+    total = 2 * scipy.special.gamma(order) * part
     scores = (2 * np.exp(-t) - 1) * (z + 1 / shape) + total / shape
-    scores = np.where(c <= -1, np.inf, scores)
-    return np.where(c == 0, _gumbel(z), scores)
+    scores[c <= -1] = np.inf
+    is_gumbel = c == 0
+    scores[is_gumbel] = _gumbel(z[is_gumbel])
+    return np.asarray(scores)
 
 
 def _log_logistic(z: Array, c: Array) -> Array:
