@@ -127,6 +127,10 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "check_losses", loops.check_losses);
   def(m, "interval_scores", loops.interval_scores);
   def(m, "gamma_log_densities", loops.gamma_log_densities);
+  def(m, "symmetric_scores", loops.symmetric_scores);
+  def(m, "symmetric_tails", loops.symmetric_tails);
+  def(m, "piece_scores", loops.piece_scores);
+  def(m, "piece_sums", loops.piece_sums);
   def(m, "isotonic_rows", loops.isotonic_rows);
   def(m, "panel_quantiles", loops.panel_quantiles);
   def(m, "panel_scores", loops.panel_scores);

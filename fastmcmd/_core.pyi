@@ -527,6 +527,43 @@ def interval_scores(y: _F64, lower: _F64, upper: _F64, factor: float, out: _F64)
 def gamma_log_densities(y: _F64, shape: _F64, rate: _F64, out: _F64) -> None:
     """Write log densities of gamma distributions with shapes in (0, 6) at y > 0."""
 
+def symmetric_scores(family: int, y: _F64, loc: _F64, scale: _F64, out: _F64) -> None:
+    """Write the CRPS of normal (0), logistic (1) or Laplace distributions (2)."""
+
+def symmetric_tails(family: int, y: _F64, loc: _F64, scale: _F64, below: _F64, above: _F64) -> None:
+    """Write P(Y <= y) and P(Y > y) of normal (0), logistic (1) or Laplace distributions (2)."""
+
+def piece_scores(
+    family: int,
+    y: _F64,
+    loc: _F64,
+    scale: _F64,
+    low: _F64,
+    high: _F64,
+    below: _F64,
+    rise: _F64,
+    above: _F64,
+    out: _F64,
+) -> None:
+    """Write integrals of ``(F(t) - 1{t >= y})^2`` from ``low`` to ``high``; NaN where digits are lost.
+
+    F rises from ``below`` by ``rise`` to ``1 - above`` in proportion to the cdf of a distribution.
+    """
+
+def piece_sums(
+    z: _F64,
+    gaps: _F64,
+    tails: _F64,
+    means: _F64,
+    squares: _F64,
+    total: _F64,
+    below: _F64,
+    rise: _F64,
+    above: _F64,
+    out: _F64,
+) -> None:
+    """Write `piece_scores` of a distribution symmetric around 0, from its tails at (n, 3) numbers."""
+
 def check_rows(p: NDArray[Any], tolerance: float) -> int:
     """Return the first row with a value outside [0, 1], NaN, or a sum other than one; -1 if none."""
 

@@ -95,6 +95,12 @@ struct loop_table {
   void (*check_losses)(in levels, in factors, ins quantiles, in y, out losses);
   index_t (*interval_scores)(in y, in lower, in upper, double factor, out scores);
   void (*gamma_log_densities)(in y, in shape, in rate, out densities);
+  void (*symmetric_scores)(int64_t family, in y, in loc, in scale, out scores);
+  void (*symmetric_tails)(int64_t family, in y, in loc, in scale, out below, out above);
+  void (*piece_scores)(int64_t family, in y, in loc, in scale, in low, in high, in below, in rise,
+                       in above, out scores);
+  void (*piece_sums)(ins z, ins gaps, ins tails, ins means, ins squares, in total, in below,
+                     in rise, in above, out sums);
   void (*isotonic_rows)(outs values, in weights, vec<int64_t> ends, out masses);
   void (*panel_quantiles)(vec<const int64_t> starts, in left, in half, ins density,
                           vec<const int64_t> places, in below, in above, ins levels, in rule,

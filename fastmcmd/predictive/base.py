@@ -16,6 +16,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
@@ -132,6 +133,19 @@ class Predictive(Abstract):
     def masses_outside(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Return P(Y_i <= low_i) and P(Y_i > high_i)."""
         return self.cdf(low), self.sf(high)
+
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y_i <= y_i) and P(Y_i > y_i), in the shape of `cdf`."""
+        return self.cdf(y), self.sf(y)
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece, in closed form.
+
+        On it, F rises in proportion to the cdf (see `CDFPiece`). The outcomes are finite. Values are NaN
+        where digits are lost; None without a closed form.
+        """
+        del y, piece
+        return None
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y_i > y_i), in the shape of `cdf`.

@@ -21,6 +21,13 @@ from fastmcmd.kernels.distance import number
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Predictive, check_levels, parameter
 from fastmcmd.predictive.numerics import half_lines
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    SymmetricFamily,
+    piece_scores,
+    symmetric_scores,
+    symmetric_tails,
+)
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.quadrature import composite
@@ -98,11 +105,21 @@ class Gaussian(Predictive):
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,), or (n, k) per component."""
-        return by_rows(_cdf, *self._broadcast(y))
+        return self.cdf_and_sf(y)[0]
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y); small probabilities keep all their digits."""
-        return by_rows(_sf, *self._broadcast(y))
+        return self.cdf_and_sf(y)[1]
+
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y <= y) and P(Y > y) (n,), or (n, k) per component."""
+        return symmetric_tails(SymmetricFamily.NORMAL, *self._broadcast(y))
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; None for vectors."""
+        if self.columns > 1:
+            return None
+        return piece_scores(SymmetricFamily.NORMAL, y, self.mean, self.std, piece)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""
@@ -131,7 +148,7 @@ class Gaussian(Predictive):
         ``std (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))``, ``z = (y - mean) / std`` (Gneiting et al.,
         *Calibrated Probabilistic Forecasting Using Ensemble Model Output Statistics*, 2005, equation 5).
         """
-        return by_rows(_crps, *self._broadcast(y))
+        return symmetric_scores(SymmetricFamily.NORMAL, *self._broadcast(y))
 
     def _broadcast(self, y: ArrayLike) -> tuple[Array, Array, Array]:
         return np.broadcast_to(self.outcomes(y), self.shape), self.mean, self.std
@@ -391,24 +408,9 @@ def _upper_quantile(level: Array, mean: Array, std: Array) -> Array:
     return mean - std * scipy.special.ndtri(level)
 
 
-def _cdf(y: Array, mean: Array, std: Array) -> Array:
-    return np.asarray(scipy.special.ndtr((y - mean) / std))
-
-
-def _sf(y: Array, mean: Array, std: Array) -> Array:
-    return np.asarray(scipy.special.ndtr((mean - y) / std))
-
-
 def _log_density(y: Array, mean: Array, std: Array) -> Array:
     z = (y - mean) / std
     return np.asarray(-(z / 2) * z - np.log(std) - np.log(2 * np.pi) / 2)
-
-
-def _crps(y: Array, mean: Array, std: Array) -> Array:
-    gap = y - mean
-    z = gap / std  # if this overflows to infinity, the score is the distance
-    density_part = np.sqrt(2 / np.pi) * np.exp(-z * z / 2) - 1 / np.sqrt(np.pi)
-    return np.asarray(gap * scipy.special.erf(z / np.sqrt(2)) + std * density_part)
 
 
 def _density(z: Array) -> Array:

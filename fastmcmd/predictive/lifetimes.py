@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    SymmetricFamily,
+    exponential_scores,
+    piece_scores,
+    supported_scores,
+)
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 
@@ -101,6 +109,12 @@ class Exponential(Family):
         """Standard deviations (n,)."""
         return self.mean
 
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece: half a Laplace one's."""
+        zero = np.zeros(len(self))
+        scores = partial(piece_scores, SymmetricFamily.LAPLACE, y, zero, 1 / self.rate)
+        return supported_scores(y, piece, zero, np.full(len(self), np.inf), scores)
+
     def _freeze(self) -> Any:
         from scipy import stats
 
@@ -116,7 +130,7 @@ class Exponential(Family):
         return np.where(y < 0, -np.inf, np.log(rate) - y * rate)
 
     def _crps(self, y: Array, rate: Array) -> Array:
-        return np.abs(y) + (0.5 - 2 * self._cdf(y, rate)) / rate
+        return exponential_scores(y, rate)
 
     def _quantile(self, level: Array, rate: Array) -> Array:
         return -np.log1p(-level) / rate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,19 @@ from fastmcmd.kernels import Kernel, Laplacian
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive.base import EDGE_LEVELS
 from fastmcmd.predictive.family import Family, parameters
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    SymmetricFamily,
+    linear_scores,
+    piece_scores,
+    piece_sums,
+    supported_scores,
+    symmetric_scores,
+    symmetric_tails,
+)
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
+from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
@@ -109,6 +120,32 @@ class StudentT(PearsonFamily):
         if rows.size:
             out[rows] = crps(self.take(rows), np.broadcast_to(self.outcomes(y), self.shape)[rows])
         return out
+
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y <= y) and P(Y > y) (n,)."""
+        gap = self.outcomes(y) - self.loc
+        tail = by_rows(_cdf, -np.abs(gap), self.scale, self.df, step=SLOW_STEP)
+        above = gap > 0
+        return np.where(above, 1 - tail, tail), np.where(above, tail, 1 - tail)
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN for df near and below 1."""
+        places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
+        with np.errstate(over="ignore"):
+            z = (places - self.loc[:, None]) / self.scale[:, None]
+        df, size = np.where(self.df > 1 + _CANCELS, self.df, np.nan)[:, None], np.abs(z)
+        gini = _gini(df) / (df - 1)
+        height = np.exp(self._log_ratio)[:, None] * np.sqrt(df / np.pi) / (df - 1)
+        sums = piece_sums(
+            z,
+            np.diff(places, axis=1) / self.scale[:, None],
+            by_rows(_mass_beyond, size, df, step=SLOW_STEP),
+            by_rows(_mean_beyond, size, df, height),
+            gini * by_rows(_square_beyond, size[:, ::2], df, step=SLOW_STEP),
+            2 * gini[:, 0],
+            piece,
+        )
+        return self.scale * sums
 
     def _shapes(self) -> tuple[Array, ...]:
         return (self.df,)
@@ -242,9 +279,7 @@ class StudentT(PearsonFamily):
         gap = np.abs(y - loc)
         growth = _log_growth(gap, scale, df)
         weighted = df * np.exp(_log_density(growth, df) + growth)  # density times df + z^2
-        # With B(1/2, x) = sqrt(pi) / half_ratio(x).
-        gini = np.sqrt(df / np.pi) * half_ratio(df / 2) ** 2 / half_ratio(np.maximum(df - 0.5, 0))
-        standard_part = 2 * (weighted - gini) / (df - 1)
+        standard_part = 2 * (weighted - _gini(df)) / (df - 1)
         cauchy = (2 * np.log(2) - _log_growth(gap, scale, 1.0)) / np.pi
         out = gap * (1 - 2 * _cdf(-gap, scale, df)) + scale * np.where(
             df == 1, cauchy, standard_part
@@ -296,6 +331,29 @@ def _cdf(gap: Array, scale: Array, df: Array) -> Array:
         tail = np.exp(_log_tail(df) - df * log_z)
         value = np.where(overflows, np.where(gap > 0, 1 - tail, tail), value)
     return value
+
+
+def _mass_beyond(size: Array, df: Array) -> Array:
+    """Return P(Z > size)."""
+    return _cdf(-size, np.ones(1), df)
+
+
+def _mean_beyond(size: Array, df: Array, height: Array) -> Array:
+    """Return the integral of ``t f(t)`` from ``size`` on; ``height`` is that from 0 on."""
+    return np.asarray(height * np.exp((1 - df) / 2 * np.log1p(size * size / df)))
+
+
+def _square_beyond(size: Array, df: Array) -> Array:
+    """Return the share of the integral of ``f(t) _mean_beyond(t)`` over t > 0 that lies beyond ``size``."""
+    return np.asarray(scipy.special.betainc(df - 0.5, 0.5, 1 / (1 + size * size / df)))
+
+
+def _gini(df: Array) -> Array:
+    """Return ``(df - 1) / 4`` times the mean distance of two standard variables."""
+    # With B(1/2, x) = sqrt(pi) / half_ratio(x).
+    return np.asarray(
+        np.sqrt(df / np.pi) * half_ratio(df / 2) ** 2 / half_ratio(np.maximum(df - 0.5, 0))
+    )
 
 
 def _standard_cdf(z: Array, df: Array) -> Array:
@@ -446,13 +504,20 @@ class Laplace(Family):
 
         return stats.laplace(self.loc, self.scale)
 
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y <= y) and P(Y > y) (n,)."""
+        return symmetric_tails(SymmetricFamily.LAPLACE, self.outcomes(y), *self._values)
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
+        loc, scale = self._values
+        return piece_scores(SymmetricFamily.LAPLACE, y, loc, scale, piece)
+
     def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
-        z = (y - loc) / scale
-        tail = np.exp(-np.abs(z)) / 2
-        return np.where(z > 0, 1 - tail, tail)
+        return symmetric_tails(SymmetricFamily.LAPLACE, y, loc, scale)[0]
 
     def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return self._cdf(-y, -loc, scale)
+        return symmetric_tails(SymmetricFamily.LAPLACE, y, loc, scale)[1]
 
     def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         return -np.abs((y - loc) / scale) - np.log(2 * scale)
@@ -462,8 +527,7 @@ class Laplace(Family):
         return density_term(DensityFamily.LAPLACE, -np.log(2 * self.scale), self.loc, self.scale)
 
     def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
-        gap = np.abs(y - loc)
-        return gap + scale * (np.exp(-gap / scale) - 0.75)
+        return symmetric_scores(SymmetricFamily.LAPLACE, y, loc, scale)
 
     def _quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         z = np.log(2 * np.minimum(level, 1 - level))
@@ -562,6 +626,10 @@ class Uniform(Family):
     def std(self) -> Array:
         """Standard deviations (n,)."""
         return np.asarray((self.high - self.low) / np.sqrt(12))
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
+        return supported_scores(y, piece, self.low, self.high, partial(linear_scores, y))
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z), including Laplacian kernels."""

@@ -10,6 +10,13 @@ from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.family import Family, parameters
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    SymmetricFamily,
+    piece_scores,
+    symmetric_scores,
+    symmetric_tails,
+)
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 
 __all__ = ["Logistic"]
@@ -68,11 +75,20 @@ class Logistic(Family):
 
         return stats.logistic(self.loc, self.scale)
 
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y <= y) and P(Y > y) (n,)."""
+        return symmetric_tails(SymmetricFamily.LOGISTIC, self.outcomes(y), *self._values)
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
+        loc, scale = self._values
+        return piece_scores(SymmetricFamily.LOGISTIC, y, loc, scale, piece)
+
     def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return scipy.special.expit((y - loc) / scale)
+        return symmetric_tails(SymmetricFamily.LOGISTIC, y, loc, scale)[0]
 
     def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return scipy.special.expit((loc - y) / scale)
+        return symmetric_tails(SymmetricFamily.LOGISTIC, y, loc, scale)[1]
 
     def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         size = np.abs(y - loc) / scale
@@ -86,8 +102,7 @@ class Logistic(Family):
         return density_term(DensityFamily.LOGISTIC, -np.log(self.scale), *self._values)
 
     def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
-        gap = np.abs(y - loc)
-        return gap + scale * (2 * np.log1p(np.exp(-gap / scale)) - 1)
+        return symmetric_scores(SymmetricFamily.LOGISTIC, y, loc, scale)
 
     def _quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         return loc + scale * scipy.special.logit(level)

@@ -39,7 +39,7 @@ from fastmcmd.predictive.numerics.unit_halves import panel_scores
 __all__ = ["Mixture"]
 
 _BLOCK = 1 << 18  # numbers held in memory at once
-_PER_PART = 16  # the same if components are separate
+_PER_PART = 4  # the same if components are separate
 _QUANTILES = 1 << 15  # quantiles per search: its two dozen arrays stay in a cache
 _PANELS = 100  # numbers per row and component that count for the size of a block
 _SEPARATE = 1 << 17  # quantiles of separate components per block
@@ -581,6 +581,8 @@ class Mixture(Predictive):
     ) -> Array:
         y = np.broadcast_to(self.outcomes(y), self.shape)
         out = np.array(np.abs(y))  # the scores of infinity and NaN
+        if len(self) <= max(1, _BLOCK // per_row) and np.isfinite(y).all():
+            return function(self, y)
         order = self._order()
 
         def work(block: slice) -> None:

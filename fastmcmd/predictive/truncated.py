@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
@@ -23,6 +23,7 @@ from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between, supported_scores
 from fastmcmd.predictive.numerics.density_panels import (
     has_panels,
     has_shared_levels,
@@ -30,7 +31,6 @@ from fastmcmd.predictive.numerics.density_panels import (
     panel_scores,
 )
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
-from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.narrow_intervals import MOST_COUNTS, Narrow, NarrowCounts
@@ -63,7 +63,6 @@ _OFTEN, _MOST_ROUNDS = 0.1, 20  # mass of an interval in which draws of the base
 _LEAST_SCALED = 1e-250  # mass by which densities may be divided without losing digits
 _COUNTS_CANCEL = 0.1  # the same for counts, whose cdfs have fewer digits
 _NARROW = 0.05  # ratio of the variance to that of the base below which its closed form loses digits
-_NARROW_CRPS = 0.2  # the same for the score, which loses more digits
 
 
 class Truncated(ByQuadrature):
@@ -156,9 +155,12 @@ class Truncated(ByQuadrature):
         self.discrete = base.discrete
         self.has_density = base.has_density
         # P(B < low), P(B >= low), P(B <= high), P(B > high)
-        self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
-        self._upto, self._above = base.cdf(self.high), base.sf(self.high)
-        self._mass = _between(self._below, self._from, self._upto, self._above)
+        if base.atomless:
+            self._below, self._from = base.cdf_and_sf(self.low)
+        else:
+            self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
+        self._upto, self._above = base.cdf_and_sf(self.high)
+        self._mass = mass_between(self._below, self._from, self._upto, self._above)
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(self._mass)
         self._cancelled = self._integrate()
@@ -247,7 +249,7 @@ class Truncated(ByQuadrature):
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         y = self.outcomes(y)
-        mass = _between(self._below, self._from, self.base.cdf(y), self.base.sf(y))
+        mass = mass_between(self._below, self._from, *self.base.cdf_and_sf(y))
         share = self._with_narrow(self._share(mass), y, False)
         tail = _smaller(self._below, self._from)
         share = self._without_cancellation(share, tail, self.low, y)
@@ -256,7 +258,7 @@ class Truncated(ByQuadrature):
     def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         y = self.outcomes(y)
-        mass = _between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
+        mass = mass_between(self._below, self._from, self.base.cdf_below(y), self._not_below(y))
         before = np.nextafter(y, -np.inf) if self.discrete else y
         share = self._with_narrow(self._share(mass), before, False)
         tail = _smaller(self._below, self._from)
@@ -266,8 +268,8 @@ class Truncated(ByQuadrature):
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
-        below, at_least = self.base.cdf(y), self.base.sf(y)
-        mass = _between(below, at_least, self._upto, self._above)
+        below, at_least = self.base.cdf_and_sf(y)
+        mass = mass_between(below, at_least, self._upto, self._above)
         share = self._with_narrow(self._share(mass), y, True)
         share = self._without_cancellation(share, _smaller(below, at_least), y, self.high)
         return np.where(y < self.low, 1.0, np.where(y >= self.high, 0.0, share))
@@ -702,28 +704,23 @@ class Truncated(ByQuadrature):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,).
 
-        Uses the closed form for a Gaussian base wherever it is accurate, and integrals of densities,
-        sums, or quadrature of the cdf otherwise.
+        Uses the closed form for a Gaussian, logistic, Laplace or Student-t base wherever it is accurate,
+        and integrals of densities, sums, or quadrature of the cdf otherwise.
 
         Notes
         -----
-        The closed form is that of Jordan, Krueger & Lerch (JSS 2019), appendix A. Let a be the lower end, b
-        the upper end and z the outcome y clipped to the interval, all standardised; P is the mass between:
+        The closed form is that of Jordan, Krueger & Lerch (JSS 2019), appendix A. For a Gaussian base let a
+        be the lower end, b the upper end and z the outcome y clipped to the interval, all standardised; P
+        is the mass between:
 
             CRPS / std = |y - z| + (z (P(a, z) - P(z, b)) + 2 phi(z)) / P
                          - P(sqrt(2) a, sqrt(2) b) / (sqrt(pi) P^2)
         """
         y = np.broadcast_to(self.outcomes(y), self.shape)
-        out = np.empty(self.shape)
-        closed = np.zeros(len(self), dtype=bool)
-        if isinstance(self.base, Gaussian):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                closed = (_gaussian_moments(self)[2] > _NARROW_CRPS) & np.isfinite(y)
-            closed[self._cancelled] = False
-        rows = np.flatnonzero(closed)
-        if rows.size:
-            is_all = rows.size == len(self)
-            out[rows] = _gaussian_crps(self if is_all else self.take(rows), y[rows])
+        out = self._closed_scores(y)
+        closed = ~np.isnan(out)
+        if closed.all():
+            return out
         narrow = np.zeros(len(self), dtype=bool)
         if len(self._cancelled):
             outcomes = y[self._cancelled]
@@ -737,6 +734,27 @@ class Truncated(ByQuadrature):
         if rows.size:
             out[rows] = self._integrated_crps(rows, y[rows])
         return out
+
+    def _closed_scores(self, y: Array) -> Array:
+        """Return scores (n,) in closed form; NaN where it loses digits, or y is not finite."""
+        none = np.zeros(len(self))
+        piece = CDFPiece(self.low, self.high, none, none + 1, none)
+        finite = np.isfinite(y)
+        every = finite.all()
+        outcomes = y if every else np.where(finite, y, 0.0)
+        scores = self.piece_scores(outcomes, piece)
+        if scores is None:
+            return np.full(len(self), np.nan)
+        # The distance to the interval is added separately: divided by the scale it may overflow.
+        scores += np.abs(outcomes - np.clip(outcomes, self.low, self.high))
+        return scores if every else np.where(finite, scores, np.nan)
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return those of the base, by which F rises inside the interval; NaN where masses cancel."""
+        scores = supported_scores(y, piece, self.low, self.high, partial(self.base.piece_scores, y))
+        if scores is not None and len(self._cancelled):
+            scores[self._cancelled] = np.nan
+        return scores
 
     def _integrated_crps(self, rows: NDArray[np.intp], y: Array) -> Array:
         """Return scores of some rows, from their densities if quantiles are quick, else from the cdf."""
@@ -961,38 +979,9 @@ def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
         raise ValueError(f"{name} has shape {array.shape}; a scalar or {shape} is needed") from None
 
 
-def _between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
-    """Return P(a <= B <= b) from P(B < a), P(B >= a), P(B <= b), P(B > b), in the tail that holds it."""
-    return np.where(below > 0.5, at_least - above, upto - below)
-
-
 def _smaller(below: Array, at_least: Array) -> Array:
-    """Return the mass of the tail that `_between` subtracts from."""
+    """Return the mass of the tail that `mass_between` subtracts from."""
     return np.where(below > 0.5, at_least, below)
-
-
-def _gaussian_crps(of: Truncated, y: Array) -> Array:
-    base = of.base
-    inside = np.clip(y, of.low, of.high)
-    with np.errstate(over="ignore"):
-        low, high, z = ((end - base.mean) / base.std for end in (of.low, of.high, inside))
-    # The distance to the interval is added separately: divided by std it may overflow.
-    return np.abs(y - inside) + by_rows(_standard_crps, z, low, high, of._mass) * base.std
-
-
-def _standard_crps(z: Array, low: Array, high: Array, mass: Array) -> Array:
-    """Return scores of standardised z between standardised ends."""
-    below, above = _between_ends(low, z), _between_ends(z, high)
-    height = np.exp(-z * z / 2) * np.sqrt(2 / np.pi)
-    both = _between_ends(low * np.sqrt(2), high * np.sqrt(2)) / (np.sqrt(np.pi) * mass)
-    return np.asarray((z * (below - above) + height - both) / mass)
-
-
-def _between_ends(a: Array, b: Array) -> Array:
-    """Return the mass of a standard Gaussian between a and b, from the tail that holds them."""
-    sign = np.where(a > 0, -1.0, 1.0)
-    ndtr = scipy.special.ndtr
-    return np.asarray(sign * (ndtr(sign * b) - ndtr(sign * a)))
 
 
 def _gaussian_moments(of: Truncated) -> tuple[Array, Array, Array]:

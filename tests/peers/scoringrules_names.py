@@ -393,9 +393,13 @@ def _csg0(shape: Any, rate: Any = None, *, scale: Any = None, shift: Any = 0.0) 
     return Clipped(inner, np.zeros(len(shape)), np.full(len(shape), np.inf))
 
 
+def _shifted_exponential(location: Any = 0.0, scale: Any = 1.0) -> Any:
+    return fm.Truncated(fm.Laplace(location, scale), low=location)
+
+
 def _exponential_m(mass: Any = 0.0, location: Any = 0.0, scale: Any = 1.0) -> Any:
-    inner = as_predictive(stats.expon(location, scale), len(location))
-    return fm.Mixture([inner, _atom(location)], np.stack([1 - mass, mass], axis=1))
+    parts = [_shifted_exponential(location, scale), _atom(location)]
+    return fm.Mixture(parts, np.stack([1 - mass, mass], axis=1))
 
 
 def _two_pieces(lower: Any, upper: Any, location: Any, share: Any) -> Any:
@@ -426,7 +430,7 @@ def _uniform(min: Any, max: Any, lmass: Any = 0.0, umass: Any = 0.0) -> Any:
 FAMILIES: dict[str, Callable[..., Any]] = {
     "beta": _beta,
     "binomial": lambda n, prob: fm.Binomial(n, prob),
-    "exponential2": lambda location=0.0, scale=1.0: stats.expon(location, scale),
+    "exponential2": _shifted_exponential,
     "exponential": lambda rate: fm.Exponential(rate),
     "gamma": _gamma,
     "gev": lambda shape, location=0.0, scale=1.0: stats.genextreme(

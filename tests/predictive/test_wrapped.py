@@ -12,6 +12,7 @@ import fastmcmd as fm
 from fastmcmd.evaluation.context import Memo
 from fastmcmd.predictive import Predictive, as_predictive
 from fastmcmd.predictive.mixture import Mixture
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece
 from fastmcmd.predictive.truncated import Truncated
 from fastmcmd.predictive.wrapped import Wrapped
 from fastmcmd.predictive.zero_inflated import ZeroInflated
@@ -175,6 +176,15 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     for one, expected in zip(wrapped.panel_quantiles(few), base.panel_quantiles(few), strict=True):
         np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
     members.add("panel_quantiles")
+    for one, expected in zip(wrapped.cdf_and_sf(y), (base.cdf(y), base.sf(y)), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
+    members |= {"cdf_and_sf", "piece_scores"}
+    piece = CDFPiece(y - 1, y + 2, *np.full((3, 3), [[0.2], [0.7], [0.1]]))
+    pieces, expected = wrapped.piece_scores(y, piece), base.piece_scores(y, piece)
+    if pieces is not None:
+        np.testing.assert_allclose(pieces, expected, rtol=1e-9, atol=1e-9)
+    if wrapper in ("memo", "wrapped", "truncated"):
+        assert (pieces is None) == (expected is None)
     ends = base.quantile(0.2), base.quantile(0.9)
     for outside, expected in zip(
         wrapped.masses_outside(*ends), base.masses_outside(*ends), strict=True

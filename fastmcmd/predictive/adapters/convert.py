@@ -14,7 +14,7 @@ from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
 from fastmcmd.predictive.adapters.by_package import unwrap
 from fastmcmd.predictive.adapters.foreign import has_methods, library
-from fastmcmd.predictive.adapters.frozen import ScipyPredictive, is_frozen
+from fastmcmd.predictive.adapters.frozen import ScipyPredictive, is_frozen, is_of_scipy
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.beta import Beta
 from fastmcmd.predictive.binomial import Binomial
@@ -326,7 +326,7 @@ def from_frozen(frozen: rv_frozen, n: int) -> Predictive:
 
 def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
     family = wrapped.frozen.dist
-    if not _of_scipy(family):
+    if not is_of_scipy(family):
         return None
     names = [] if not family.shapes else [name.strip() for name in family.shapes.split(",")]
     arguments = dict(zip([*names, "loc", "scale"], wrapped.frozen.args, strict=False))
@@ -371,10 +371,3 @@ def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
         case "nbinom" if unmoved:
             return NegativeBinomial.from_n_p(one("n"), one("p"))
     return None
-
-
-def _of_scipy(family: Any) -> bool:
-    """Return whether a family is SciPy's own, not a user's family of the same name."""
-    from scipy import stats
-
-    return type(family) is type(getattr(stats, str(family.name), None))

@@ -15,6 +15,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
+from fastmcmd.predictive.adapters.closed_crps import closed_crps
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
@@ -30,7 +31,7 @@ from fastmcmd.predictive.numerics.spread import MOST_VALUES, shared_support
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
 
-__all__ = ["ScipyPredictive", "is_frozen"]
+__all__ = ["ScipyPredictive", "is_frozen", "is_of_scipy"]
 
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
@@ -40,6 +41,11 @@ _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fra
 def is_frozen(value: object) -> bool:
     """Return whether ``value`` is a frozen univariate distribution of scipy.stats."""
     return hasattr(value, "dist") and hasattr(value, "ppf") and hasattr(value, "rvs")
+
+
+def is_of_scipy(family: Any) -> bool:
+    """Return whether a family is SciPy's own, not a user's family of the same name."""
+    return type(family) is type(getattr(scipy.stats, str(family.name), None))
 
 
 class ScipyPredictive(ByQuadrature):
@@ -128,6 +134,17 @@ class ScipyPredictive(ByQuadrature):
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
         return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form for some families."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        scores = closed_crps(self.frozen, y) if is_of_scipy(self.frozen.dist) else None
+        if scores is None:
+            return super().crps(y)
+        rows = np.flatnonzero(np.isnan(scores) | ~np.isfinite(y))
+        if len(rows):
+            scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
+        return scores
 
     @property
     def has_quick_quantiles(self) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece, constant_scores
 from fastmcmd.predictive.numerics.density_panels import has_panels
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Intervals", "intervals_of", "separate_quantiles", "separate_scores"]
 
 _MOST_LOST = 300.0  # ratio of the terms of a difference to the score beyond which digits are terms
+_SUM_ROUNDING = 1e-12  # of the weights below, in and above a component
 _UPPER = 0.999  # level from which complements are compared, because rounding of the cdf matters
 _SMALL = 1e-3  # mass above a quantile from which it is part_quantiles from above
 _LEAST, _MOST = np.nextafter([0.0, 1.0], 0.5)  # levels inside (0, 1)
@@ -76,7 +78,21 @@ def intervals_of(mixture: Mixture) -> Intervals | None:
 
 
 def separate_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
-    """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe.
+    """Return continuous ranked probability scores (n,) at finite y; NaN where they are unsafe."""
+    with np.errstate(all="ignore"):
+        scores = _by_pieces(mixture, intervals, y)
+    if scores is None:
+        return _by_scores(mixture, intervals, y)
+    rows = np.flatnonzero(np.isnan(scores))
+    if len(rows):
+        remaining = intervals.take(rows)
+        if remaining is not None:
+            scores[rows] = _by_scores(mixture.take(rows), remaining, y[rows])
+    return scores
+
+
+def _by_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
+    """Return scores (n,) from those of the components; NaN where they are unsafe.
 
     Notes
     -----
@@ -108,6 +124,45 @@ def separate_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
                 terms[rows] += product * (at_outcome + at_stop + distance)
         is_safe = intervals.is_separate & (terms <= _MOST_LOST * total) & np.isfinite(total)
     return np.where(is_safe, total, np.nan)
+
+
+def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None:
+    """Return scores (n,) as sums over intervals and the gaps beside them; NaN where they are unsafe.
+
+    On the interval of a component, the cdf of the mixture rises in proportion to that of the component. In
+    a gap it is constant. None if a component has no such integrals. Rows with a point mass inside another
+    interval are unsafe.
+    """
+    low, high, is_point, is_separate = intervals
+    weights = np.ascontiguousarray(mixture.weights.T)
+    total, is_safe, least = np.zeros(len(y)), is_separate.copy(), np.full(len(y), np.inf)
+    for k, component in enumerate(mixture.components):
+        below, above = _weights_beside(weights, intervals, k)
+        active = weights[k] > 0
+        is_safe &= ~active | (np.abs(below + weights[k] + above - 1) <= _SUM_ROUNDING)
+        if not is_point[k].all():
+            scores = component.piece_scores(y, CDFPiece(low[k], high[k], below, weights[k], above))
+            if scores is None:
+                return None
+            total += np.where(active & ~is_point[k], scores, 0.0)
+        following = _next_above(weights, intervals, k)
+        is_gap = active & (following > high[k])
+        if is_gap.any():
+            gaps = constant_scores(y, high[k], following, below + weights[k], above)
+            total += np.where(is_gap, gaps, 0.0)
+        least = np.where(active, np.minimum(least, low[k]), least)
+    total += np.maximum(least - y, 0.0)
+    return np.where(is_safe & np.isfinite(total), total, np.nan)
+
+
+def _next_above(weights: Array, intervals: Intervals, k: int) -> Array:
+    """Return where the next component above component k begins (n,), infinity if there is none."""
+    following = np.full(weights.shape[1], np.inf)
+    for j in range(len(weights)):
+        if j != k:
+            is_above = _sides(intervals, j, k)[1] & (weights[j] > 0)
+            following = np.where(is_above, np.minimum(following, intervals.low[j]), following)
+    return following
 
 
 def _stops(
