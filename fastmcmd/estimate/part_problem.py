@@ -14,7 +14,7 @@ from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.sums import size_of
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
-from fastmcmd.estimate.lowrank import Term
+from fastmcmd.estimate.lowrank import Term, row_coefficients
 from fastmcmd.estimate.row_stream import RowBlock, StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, tile_dtype
 from fastmcmd.gram.precision import FLOAT32
@@ -192,12 +192,7 @@ class PartProblem:
 
     def coefficients(self, image: Array, rhs: Array, weight: Array | None, total: float) -> Array:
         """Return ``B = D^-1 (P - F W)`` of a block, with the columns of all terms."""
-        coefficients = rhs - image
-        for term in self.terms:
-            coefficients[:, term.columns] /= total * term.lam
-        if weight is not None:
-            coefficients *= weight[:, None]
-        return coefficients
+        return row_coefficients(self.terms, image, rhs, weight, total)
 
     def certified(
         self,
