@@ -5,7 +5,7 @@ f are features at p landmarks and W is p x r: no array is as large as the sample
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -20,13 +20,16 @@ from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.estimate.leading_columns import in_basis
 from fastmcmd.estimate.primal import Truncation
 from fastmcmd.estimate.row_images import points_at_once, row_images_cost, row_images_of, worthwhile
-from fastmcmd.estimate.row_stream import AnyRowStream
+from fastmcmd.estimate.row_stream import AnyRowStream, StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.lowrank import LowRankSolution
 
-__all__ = ["LowRankFit", "LowRankPart", "Term", "row_coefficients"]
+__all__ = ["MOST_WORK", "LowRankFit", "LowRankPart", "RowCoefficients", "Term", "row_coefficients"]
+
+# Cost of values from all rows beside landmarks that the caller chose: a quarter of a second on two cores.
+MOST_WORK = 5e10
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,28 @@ def row_coefficients(
     if weight is not None:
         coefficients *= weight[:, None]
     return coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class RowCoefficients:
+    """The coefficients of all rows.
+
+    Attributes
+    ----------
+    x : ndarray (n, d)
+        Inputs.
+    values : ndarray (n, r)
+        Coefficients B.
+    weight : ndarray (n,)
+        Shares of all weight.
+    rounding : float
+        `LowRankPart.image_rounding`.
+    """
+
+    x: HostArray
+    values: Array
+    weight: Array
+    rounding: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +110,9 @@ class LowRankPart:
     values : ndarray (models, n) or None
         Norm of the image at the rows of ``x`` for each model, if a pass over the rows computed it.
     stream : AnyRowStream or None
-        The rows with their right-hand sides, of one model; None if a file holds the landmarks only.
+        The rows with their right-hand sides, of one model; None if the part is from a file.
+    stored : RowCoefficients or None
+        The rows with their coefficients, if a file holds them.
     """
 
     features: KernelFeatures
@@ -102,6 +129,7 @@ class LowRankPart:
     residual_bytes: int = 0
     values: Array | None = None
     stream: AnyRowStream | None = None
+    stored: RowCoefficients | None = None
 
     @property
     def weights(self) -> Array:
@@ -135,22 +163,48 @@ class LowRankPart:
     @property
     def image_rounding(self) -> float:
         """Bound on the rounding of the image at any row of the sample."""
+        if self.stored is not None:
+            return self.stored.rounding
         sizes = None if self.row_terms is None else self.row_terms[1]
         size = 0.0 if sizes is None else float(sizes.max(initial=0.0))
         return sum(solution.constant + solution.through * size for solution in self.solutions)
 
-    def row_coefficients(
-        self, image: Array, rhs: Array, weight: Array | None, total: float
-    ) -> Array:
-        """Return the coefficients (b, r) of some rows, whose image and right-hand sides are (b, c).
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows are at hand."""
+        return self.stream is not None or self.stored is not None
 
-        ``total`` is the sum of the weights of all rows.
-        """
-        values = row_coefficients(self.terms, image, rhs, weight, total)
-        first, *others = [t.sign * values[:, t.columns] for t in self.terms]
-        for other in others:
-            first = first + other
-        return np.ascontiguousarray(first)
+    def coefficient_blocks(self, step: int) -> Iterator[tuple[HostArray, Array, Array]]:
+        """Yield rows in blocks of ``step``: inputs, coefficients (b, r), and shares of all weight (b,)."""
+        stream, stored = self.stream, self.stored
+        if stored is not None:
+            for rows, x in as_blocks(stored.x, step):
+                yield x, stored.values[rows], stored.weight[rows]
+            return
+        assert stream is not None
+        total = float(len(stream)) if stream.weights is None else float(stream.weights.sum())
+        at = self.features.coefficients(
+            np.hstack([solution.weights for solution in self.solutions])
+        )
+        for block in StackedRowStream([stream]).blocks(step):
+            fitted = self.features.combine(block.x, at, self.dtype)
+            values = row_coefficients(self.terms, fitted, block.rhs, block.weight, total)
+            first, *others = [t.sign * values[:, t.columns] for t in self.terms]
+            for other in others:
+                first = first + other
+            weight = np.ones(len(block.x)) if block.weight is None else block.weight
+            yield block.x, np.ascontiguousarray(first), weight / total
+
+    def to_store(self, step: int, most: int) -> RowCoefficients | None:
+        """Return the rows with their coefficients, or None if they need more than ``most`` bytes."""
+        if self.stored is not None or self.stream is None:
+            return self.stored
+        columns = self.solutions[0].weights.shape[1] + int(self.stream.x.shape[1]) + 1
+        if 8 * columns * len(self.stream) > most:
+            return None
+        blocks = zip(*self.coefficient_blocks(step), strict=True)
+        x, values, weight = (np.concatenate(arrays) for arrays in blocks)
+        return RowCoefficients(x, values, weight, self.image_rounding)
 
     def image(self, x: HostArray, rows: slice | None = None) -> Array:
         """Return the image (b, r) at points ``x``, which may be the rows ``rows`` of the sample."""
@@ -276,7 +330,7 @@ class LowRankFit:
     @property
     def has_rows(self) -> bool:
         """Whether the rows are at hand, for points that the landmarks miss."""
-        return all(part.stream is not None for part in self.parts)
+        return all(part.has_rows for part in self.parts)
 
     def _reach(
         self, grid: HostArray | Rows, values: Array, errors: Array, progress: Progress
@@ -284,7 +338,9 @@ class LowRankFit:
         """Replace values and bounds above the tolerance by those of images from all rows."""
         self.remarks.clear()
         missed = np.flatnonzero(~(errors <= self.tol))
-        if not (len(missed) and self.has_rows and self._cost_at_rows(len(missed)) <= self.most_work):
+        if not (
+            len(missed) and self.has_rows and self._cost_at_rows(len(missed)) <= self.most_work
+        ):
             return
 
         def reaches(some: NDArray[np.intp]) -> NDArray[np.bool_]:

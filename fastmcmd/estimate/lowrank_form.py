@@ -210,7 +210,9 @@ class _Round:
                     for part, stream in zip(of_model, streams, strict=True)
                 ]
                 fit = _fit(featured, of_model, streams, setting, peak)
-                fit = replace(fit, tol=self._task.options.tol)
+                options = self._task.options
+                work = np.inf if options.solver == "auto" else setting.most_work
+                fit = replace(fit, tol=options.tol, most_work=work)
                 yield featured.one, fit, streams
 
 

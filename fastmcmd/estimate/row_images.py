@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, HostArray
-from fastmcmd.estimate.row_stream import StackedRowStream
 from fastmcmd.gram import EXACT, GramOperator, shared_row_statistics
 from fastmcmd.gram.cost import KernelMatrix
 from fastmcmd.rows import Rows
@@ -98,25 +97,15 @@ class RowImages:
 
 def row_images_of(part: LowRankPart, points: HostArray, step: int) -> RowImages:
     """Return images at points (q, d) by a pass over the rows of a part in blocks of ``step``."""
-    features, stream = part.features, part.stream
-    assert stream is not None
-    weights, lam = stream.weights, min(term.lam for term in part.terms)
-    total = float(len(stream)) if weights is None else float(weights.sum())
-    at = features.coefficients(np.hstack([solution.weights for solution in part.solutions]))
+    features, lam = part.features, min(term.lam for term in part.terms)
     image = np.zeros((len(points), part.solutions[0].weights.shape[1]))
     squares, rounded, square_rounded = np.zeros(len(points)), 0.0, 0.0
     with shared_row_statistics():
-        for block in StackedRowStream([stream]).blocks(step):
-            fitted = features.combine(block.x, at, part.dtype)
-            value = part.row_coefficients(fitted, block.rhs, block.weight, total)
-            budget = 64 * block.x.nbytes
-            operator = GramOperator(features.backend, features.kernel, block.x, EXACT, budget)
-            image += operator.cross_matmul(points, value, EXACT)
-            rounded += rounding(operator, value, points)
-            inverse = np.full(len(value), 1 / (total * lam))
-            if block.weight is not None:
-                inverse *= block.weight
-            some, off = coefficient_norms(operator, inverse, points)
+        for x, values, weight in part.coefficient_blocks(step):
+            operator = GramOperator(features.backend, features.kernel, x, EXACT, 64 * x.nbytes)
+            image += operator.cross_matmul(points, values, EXACT)
+            rounded += rounding(operator, values, points)
+            some, off = coefficient_norms(operator, weight / lam, points)
             squares += some
             square_rounded += off
     norms = np.sqrt(squares * (1 + 1e-9) + square_rounded)
