@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastmcmd as fm
+from fastmcmd.backends import get_backend
 from fastmcmd.estimate import lowrank, row_images
 from fastmcmd.estimate.lowrank import LowRankFit
 from fastmcmd.estimate.primal import PrimalFit
@@ -45,29 +46,35 @@ def cce(x, y, draws, at, **options):
         return fm.cce(x, y, draws, at=at, **options)
 
 
-def check(result, expected):
+def check(result, expected, some=slice(None)):
     assert result.error_bound <= result.tol
-    assert (np.abs(result.values - expected) <= result.error_bounds + OF_ORACLE).all()
+    off = np.abs(result.values[some] - expected)
+    assert (off <= result.error_bounds[some] + OF_ORACLE).all()
+
+
+def looked_at(index, q=1200):
+    """Return some points: at most 60 that are unlike the inputs, and 60 of all."""
+    return np.union1d(index[:60], np.arange(0, q, q // 60))
 
 
 def definition(x, y, draws, at, kernel=X_KERNEL, weights=None, lam=LAM):
     return oracle.mcmd(at, x, y, x, draws, kernel, Y_KERNEL, lam, None, weights, weights)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**16),
     count=st.sampled_from([1, 2, 10, 100, 1000]),
     distance=st.one_of(st.floats(0.5, 30), st.sampled_from([1e3, 1e6])),
 )
 def test_landmarks_miss_points_at_random_places(seed, count, distance):
-    x, y, draws = data(seed)
-    at, _ = points(seed, 1, count, distance)
-    result = cce(x, y, draws, at)
-    check(result, definition(x, y, draws, at))
+    x, y, draws = data(seed, 1100)
+    at, index = points(seed, 1, count, distance)
+    some = looked_at(index)
+    check(cce(x, y, draws, at), definition(x, y, draws, at[some]), some)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**16),
     d=st.sampled_from([1, 2, 4, 8]),
@@ -77,9 +84,9 @@ def test_landmarks_miss_points_at_random_places(seed, count, distance):
 )
 def test_every_solver_serves_points_at_random_places(seed, d, count, distance, solver):
     x, y, draws = data(seed, 500, d)
-    at, _ = points(seed, d, count, distance)
-    result = cce(x, y, draws, at, solver=solver)
-    check(result, definition(x, y, draws, at))
+    at, index = points(seed, d, count, distance)
+    some = looked_at(index)
+    check(cce(x, y, draws, at, solver=solver), definition(x, y, draws, at[some]), some)
 
 
 @pytest.mark.parametrize("case", ["weights", "little memory", "two kernels", "vague rows"])
@@ -143,12 +150,13 @@ def test_a_fit_serves_several_sets_of_points(tmp_path):
     loaded.save(tmp_path / "again.npz")
     again = fm.load(tmp_path / "again.npz")
     for seed, count, distance in ((1, 20, 3.0), (2, 700, 20.0), (3, 0, 1.0)):
-        at, _ = points(seed, 1, count, distance)
+        at, index = points(seed, 1, count, distance)
         with warnings.catch_warnings():
             warnings.simplefilter("error", fm.ToleranceWarning)
             result = cc.evaluate(at)
             from_file = [one.evaluate(at) for one in (loaded, again)]
-        check(result, definition(x, y, draws, at))
+        some = looked_at(index)
+        check(result, definition(x, y, draws, at[some]), some)
         for one in from_file:
             np.testing.assert_array_equal(one.values, result.values)
             np.testing.assert_array_equal(one.error_bounds, result.error_bounds)
@@ -212,8 +220,6 @@ def test_scales_bound_the_norms_of_coefficients(rng):
     weight = np.exp(rng.normal(size=300))
     shift = weight.sum() * LAM / weight
     a = oracle.coefficients(X_KERNEL, x, at, LAM, weight)
-    from fastmcmd.backends import get_backend
-
     operator = GramOperator(get_backend("auto", X_KERNEL), X_KERNEL, x, EXACT, 1 << 24)
     squares, rounding = row_images.coefficient_norms(operator, 1 / shift, at)
     norms = np.sqrt(squares + rounding)
@@ -224,9 +230,7 @@ def test_scales_bound_the_norms_of_coefficients(rng):
 
 def test_kernels_whose_squares_overflow_keep_their_bounds(rng):
     x = rng.normal(size=(50, 2))
-    from fastmcmd.backends import get_backend
-
-    kernel = fm.Polynomial(degree=3)
+    kernel = fm.Polynomial(degree=3, gamma=1.0)
     operator = GramOperator(get_backend("auto", kernel), kernel, x, EXACT, 1 << 24)
     squares, _ = row_images.coefficient_norms(operator, np.ones(50), np.full((3, 2), 1e101))
     assert (squares == np.inf).all()
@@ -236,15 +240,17 @@ def test_kernels_whose_squares_overflow_keep_their_bounds(rng):
 def test_many_points_keep_landmarks_as_long_as_these_pay(share, monkeypatch):
     """Values from all rows at some points take less time than CG, whose values are at all points."""
     x, y, draws = data(12)
-    at, _ = points(12, 1, int(share * 3000), 1e6, q=3000)
+    at, index = points(12, 1, int(share * 3000), 1e6, q=3000)
+    some = looked_at(index, 3000)
+    expected = definition(x, y, draws, at[some])
     result = cce(x, y, draws, at)
     assert result.info.solver == "lowrank"
-    check(result, definition(x, y, draws, at))
+    check(result, expected, some)
     monkeypatch.setattr("fastmcmd.estimate.lowrank_choice._most_work", lambda *arguments: 0.0)
     other = cce(x, y, draws, at)
     if share > 0.1:
         assert other.info.solver != "lowrank"
-    check(other, definition(x, y, draws, at))
+    check(other, expected, some)
 
 
 def test_chunks_of_points_give_the_bits_of_all_at_once(monkeypatch):
