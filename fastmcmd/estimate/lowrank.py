@@ -111,7 +111,7 @@ class LowRankPart:
         Norm of the image at the rows of ``x`` for each model, if a pass over the rows computed it.
     stream : AnyRowStream or None
         The rows with their right-hand sides, of one model; None if the part is from a file.
-    stored : RowCoefficients or None
+    rows_of_file : RowCoefficients or None
         The rows with their coefficients, if a file holds them.
     """
 
@@ -129,7 +129,7 @@ class LowRankPart:
     residual_bytes: int = 0
     values: Array | None = None
     stream: AnyRowStream | None = None
-    stored: RowCoefficients | None = None
+    rows_of_file: RowCoefficients | None = None
 
     @property
     def weights(self) -> Array:
@@ -163,8 +163,8 @@ class LowRankPart:
     @property
     def image_rounding(self) -> float:
         """Bound on the rounding of the image at any row of the sample."""
-        if self.stored is not None:
-            return self.stored.rounding
+        if self.rows_of_file is not None:
+            return self.rows_of_file.rounding
         sizes = None if self.row_terms is None else self.row_terms[1]
         size = 0.0 if sizes is None else float(sizes.max(initial=0.0))
         return sum(solution.constant + solution.through * size for solution in self.solutions)
@@ -172,14 +172,14 @@ class LowRankPart:
     @property
     def has_rows(self) -> bool:
         """Whether the rows are at hand."""
-        return self.stream is not None or self.stored is not None
+        return self.stream is not None or self.rows_of_file is not None
 
     def coefficient_blocks(self, step: int) -> Iterator[tuple[HostArray, Array, Array]]:
         """Yield rows in blocks of ``step``: inputs, coefficients (b, r), and shares of all weight (b,)."""
-        stream, stored = self.stream, self.stored
-        if stored is not None:
-            for rows, x in as_blocks(stored.x, step):
-                yield x, stored.values[rows], stored.weight[rows]
+        stream, file_rows = self.stream, self.rows_of_file
+        if file_rows is not None:
+            for rows, x in as_blocks(file_rows.x, step):
+                yield x, file_rows.values[rows], file_rows.weight[rows]
             return
         assert stream is not None
         total = float(len(stream)) if stream.weights is None else float(stream.weights.sum())
@@ -189,16 +189,16 @@ class LowRankPart:
         for block in StackedRowStream([stream]).blocks(step):
             fitted = self.features.combine(block.x, at, self.dtype)
             values = row_coefficients(self.terms, fitted, block.rhs, block.weight, total)
-            first, *others = [t.sign * values[:, t.columns] for t in self.terms]
-            for other in others:
-                first = first + other
+            first, *further = [t.sign * values[:, t.columns] for t in self.terms]
+            for one in further:
+                first = first + one
             weight = np.ones(len(block.x)) if block.weight is None else block.weight
             yield block.x, np.ascontiguousarray(first), weight / total
 
     def to_store(self, step: int, most: int) -> RowCoefficients | None:
         """Return the rows with their coefficients, or None if they need more than ``most`` bytes."""
-        if self.stored is not None or self.stream is None:
-            return self.stored
+        if self.rows_of_file is not None or self.stream is None:
+            return self.rows_of_file
         columns = self.solutions[0].weights.shape[1] + int(self.stream.x.shape[1]) + 1
         if 8 * columns * len(self.stream) > most:
             return None
@@ -337,10 +337,8 @@ class LowRankFit:
     ) -> None:
         """Replace values and bounds above the tolerance by those of images from all rows."""
         self.remarks.clear()
-        missed = np.flatnonzero(~(errors <= self.tol))
-        if not (
-            len(missed) and self.has_rows and self._cost_at_rows(len(missed)) <= self.most_work
-        ):
+        above = np.flatnonzero(~(errors <= self.tol))
+        if not (len(above) and self.has_rows and self._cost_at_rows(len(above)) <= self.most_work):
             return
 
         def reaches(some: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -349,15 +347,15 @@ class LowRankFit:
             values[some[better]], errors[some[better]] = value[better], error[better]
             return np.asarray(errors[some] <= self.tol)
 
-        if not worthwhile(missed, reaches):
+        if not worthwhile(above, reaches):
             return
         part, dim = self.parts[0], int(grid.shape[1])
         rank, rows = part.features.rank, min(self.block_rows, part.rows)
-        sweep = progress.sweep("points unlike the inputs", len(missed))
-        for some in row_blocks(len(missed), points_at_once(rank, rows, self.columns, dim)):
-            reaches(missed[some])
+        sweep = progress.sweep("points unlike the inputs", len(above))
+        for some in row_blocks(len(above), points_at_once(rank, rows, self.columns, dim)):
+            reaches(above[some])
             sweep.advance(some.stop)
-        self.remarks.append(f"{len(missed):,} points unlike the inputs: values from all rows")
+        self.remarks.append(f"{len(above):,} points unlike the inputs: values from all rows")
 
     def _cost_at_rows(self, points: int) -> float:
         """Return the cost of images from all rows at so many points."""

@@ -150,9 +150,9 @@ class PrimalFit:
         values, errors, kind = (narrow or self)._values(grid)
         if narrow is None:
             return values, errors, kind
-        missed = np.flatnonzero(~(errors <= self.tol))  # values near 0, where omitted columns count
-        if len(missed):
-            values[missed], errors[missed], other = self._values(grid[missed])
+        above = np.flatnonzero(~(errors <= self.tol))  # values near 0, where omitted columns count
+        if len(above):
+            values[above], errors[above], other = self._values(grid[above])
             kind = max(kind, other)  # "sampled" if one of them is
         return values, errors, kind
 
@@ -181,8 +181,8 @@ class PrimalFit:
 
         ``error`` (q,) are bounds on the error of the images, ``errors`` (q,) those of the values.
         """
-        missed = np.flatnonzero(~(errors <= self.tol))
-        if not (len(missed) and self.lam > 0.0):
+        above = np.flatnonzero(~(errors <= self.tol))
+        if not (len(above) and self.lam > 0.0):
             return
 
         def reaches(some: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -199,8 +199,8 @@ class PrimalFit:
             errors[some] = np.fmin(errors[some], bounds)
             return np.asarray(errors[some] <= self.tol)
 
-        if worthwhile(missed, reaches):
-            reaches(missed)
+        if worthwhile(above, reaches):
+            reaches(above)
 
     def _scale(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return ``sqrt(k(x, x))`` (q,), increased by the rounding of a float32 diagonal."""

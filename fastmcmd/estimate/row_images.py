@@ -47,15 +47,15 @@ def row_images_cost(matrix: KernelMatrix, columns: int, points: float) -> float:
 
 
 def worthwhile(
-    missed: NDArray[np.intp], reaches: Callable[[NDArray[np.intp]], NDArray[np.bool_]]
+    above: NDArray[np.intp], reaches: Callable[[NDArray[np.intp]], NDArray[np.bool_]]
 ) -> bool:
-    """Tell whether a trial at some of the ``missed`` points reaches the tolerance at half of them.
+    """Tell whether a trial at some of the points ``above`` it reaches the tolerance at half of them.
 
     A bound that is large for another reason then takes no time at the others.
     """
-    if len(missed) <= _TRIAL:
+    if len(above) <= _TRIAL:
         return True
-    some = missed[np.linspace(0, len(missed) - 1, _TRIAL).astype(np.intp)]
+    some = above[np.linspace(0, len(above) - 1, _TRIAL).astype(np.intp)]
     return bool(reaches(some).mean() >= 0.5)
 
 

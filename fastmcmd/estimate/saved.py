@@ -183,7 +183,9 @@ def _low_rank_state(part: LowRankPart, block_rows: int) -> LowRankPartState:
         passes=part.passes,
         residual_diagonal=part.mean_residual_diagonal,
         notes=part.notes,
-        stored=None if rows is None else RowsState(rows.x, rows.values, rows.weight, rows.rounding),
+        row_coefficients=None
+        if rows is None
+        else RowsState(rows.x, rows.values, rows.weight, rows.rounding),
     )
 
 
@@ -380,7 +382,9 @@ class _Reader:
             passes=_count(state.passes, "passes", least=0),
             mean_residual_diagonal=state.residual_diagonal,
             notes=state.notes,
-            stored=None if state.stored is None else self.rows(state.stored, rank),
+            rows_of_file=None
+            if state.row_coefficients is None
+            else self.rows(state.row_coefficients, rank),
         )
 
     def rows(self, state: RowsState, rank: int) -> RowCoefficients:

@@ -120,7 +120,7 @@ class LowRankPartState:
     passes: int
     residual_diagonal: float
     notes: list[str]
-    stored: RowsState | None = None
+    row_coefficients: RowsState | None = None
 
 
 @dataclass(frozen=True)

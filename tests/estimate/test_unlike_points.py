@@ -199,12 +199,12 @@ def test_points_out_of_reach_take_no_time(form, monkeypatch):
     evaluated = []
     matmul = GramOperator.cross_matmul
 
-    def counted(self, grid, v, dtype):
+    def with_count(self, grid, v, dtype):
         if sum(v.shape) and self.kernel == X_KERNEL * X_KERNEL:
             evaluated.append(len(grid))
         return matmul(self, grid, v, dtype)
 
-    monkeypatch.setattr(GramOperator, "cross_matmul", counted)
+    monkeypatch.setattr(GramOperator, "cross_matmul", with_count)
     options = {"solver": "lowrank", "rank": 12} if form is LowRankFit else {"solver": "cg"}
     at, _ = points(11, 1, 0, 1.0, q=5000)
     with pytest.warns(fm.ToleranceWarning):
@@ -256,8 +256,8 @@ def test_many_points_keep_landmarks_as_long_as_these_pay(share, monkeypatch):
 def test_chunks_of_points_give_the_bits_of_all_at_once(monkeypatch):
     x, y, draws = data(13)
     at, _ = points(13, 1, 900, 7.0)
-    whole = cce(x, y, draws, at)
+    at_once = cce(x, y, draws, at)
     monkeypatch.setattr(lowrank, "points_at_once", lambda *arguments: 70)
     chunks = cce(x, y, draws, at)
-    np.testing.assert_array_equal(chunks.values, whole.values)
-    np.testing.assert_array_equal(chunks.error_bounds, whole.error_bounds)
+    np.testing.assert_array_equal(chunks.values, at_once.values)
+    np.testing.assert_array_equal(chunks.error_bounds, at_once.error_bounds)
