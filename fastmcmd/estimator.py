@@ -386,6 +386,9 @@ class ConditionalCongruence(Parameters):
         ``random_state`` is restored. ``cache_dir``, ``checkpoint``, ``devices`` and ``device_memory_limit``
         belong to the machine and are restored as None. Encoders and kernels made of Python functions cannot
         be saved. The path must not be a file that holds data of the fit.
+
+        Low-rank fits store their rows, too, up to 64 MB. Without them, points unlike all inputs have larger
+        error bounds.
         """
         from fastmcmd.estimate.saved import state_of
 

@@ -135,6 +135,8 @@ class Info:
         solver or precision does.
     suspicions : tuple of str
         Those of the notes that doubt the arguments: outcomes far outside the predictions.
+    advice : str
+        What reduces an error bound that exceeds ``tol``; "" if the bound does not.
     """
 
     solver: str
@@ -155,6 +157,7 @@ class Info:
     device: str = ""
     cause: Cause | None = None
     suspicions: tuple[str, ...] = ()
+    advice: str = ""
 
     def to_dict(self) -> Json:
         """Return the fields, JSON-safe."""
@@ -519,10 +522,4 @@ def _extreme(info: Info) -> str:
 def _advice(info: Info) -> str:
     if info.cause is not None:
         return info.cause.advice
-    if info.solver == "lowrank":
-        return "use a larger rank, solver='auto' or 'cg', or a larger tol"
-    if info.dtype == "float32":
-        return "leave dtype=None, or use dtype='float64'"
-    if info.solver == "cg":
-        return "use solver='cholesky', a larger lam or a larger tol"
-    return _CAUSES["rounding"][1]
+    return info.advice or "use a larger lam or a larger tol"

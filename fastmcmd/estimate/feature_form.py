@@ -78,7 +78,10 @@ def feature_fits(
     nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task, results: list[Solved]
 ) -> list[PrimalFit]:
     """Return the feature form of each model, from the solutions of all `feature_problems`."""
-    certificate = task.options.certificate
+    certificate, lam = (
+        task.options.certificate,
+        min(side.lam for side in (nature, *(m for m, _ in pairs))),
+    )
     return [
         PrimalFit(
             mean_features.features,
@@ -87,6 +90,7 @@ def feature_fits(
             certificate,
             task.options.tol,
             mean_features.basis,
+            lam,
         )
         for (_, mean_features), part in zip(pairs, _parts(nature, pairs, results), strict=True)
     ]

@@ -47,6 +47,7 @@ from fastmcmd.estimate.part_problem import LowRankSetting
 from fastmcmd.estimate.primal import PrimalFit
 from fastmcmd.estimate.task import Task
 from fastmcmd.gram import largest_diagonal
+from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.options import Options
 from fastmcmd.result import Cause, Info
@@ -100,8 +101,30 @@ class Fit:
             notes = (*info.notes, *(cause.note for cause in causes))
             if not causes and self.form.rounding_alone:
                 causes.append(Cause("rounding", float(errors.max())))
-            info = replace(info, notes=notes, cause=causes[0] if causes else None)
+            cause = causes[0] if causes else None
+            info = replace(info, notes=notes, cause=cause, advice=self._advice(info))
         return values, errors, info
+
+    def _advice(self, info: Info) -> str:
+        """Return what the caller can change, which is none of what the fit has used."""
+        options, form = self.options, self.form
+        if options.dtype == FLOAT32 and info.dtype == "float32":
+            return "leave dtype=None, or use dtype='float64'"
+        if isinstance(form, LowRankFit):
+            if options.solver != "auto":
+                return "use a larger rank, solver='auto' or 'cg', or a larger tol"
+            if not form.has_rows:
+                return (
+                    "the file holds landmarks only; evaluate these points before saving, or fit with "
+                    "solver='cg'"
+                )
+            return "use a larger memory_limit, solver='cg', a larger lam or a larger tol"
+        if "cg" not in info.solver:
+            return Cause("rounding", 0.0).advice
+        if options.solver == "cg":
+            return "use solver='cholesky', a larger lam or a larger tol"
+        folder = "" if options.cache_dir else " or a cache_dir for a factor"
+        return f"use a larger memory_limit{folder}, a larger lam or a larger tol"
 
     def _outputs_as_cause(
         self, values: NDArray[np.float64], worst: float, scale: float

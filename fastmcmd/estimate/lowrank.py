@@ -5,22 +5,31 @@ f are features at p landmarks and W is p x r: no array is as large as the sample
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import Array, DType, HostArray, Json
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.progress import Progress
 from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.estimate.leading_columns import in_basis
 from fastmcmd.estimate.primal import Truncation
+from fastmcmd.estimate.row_images import points_at_once, row_images_cost, row_images_of, worthwhile
+from fastmcmd.estimate.row_stream import AnyRowStream, StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures
+from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.rows import Rows, as_blocks
 from fastmcmd.solvers.lowrank import LowRankSolution
 
-__all__ = ["LowRankFit", "LowRankPart", "Term"]
+__all__ = ["MOST_WORK", "LowRankFit", "LowRankPart", "RowCoefficients", "Term", "row_coefficients"]
+
+# Cost of values from all rows beside landmarks that the caller chose: a quarter of a second on two cores.
+MOST_WORK = 5e10
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,43 @@ class Term:
     lam: float
     sign: float
     model: int = 0
+
+
+def row_coefficients(
+    terms: Sequence[Term], image: Array, rhs: Array, weight: Array | None, total: float
+) -> Array:
+    """Return ``B = D^-1 (P - F W)`` of a block of rows, with the columns of all terms.
+
+    ``total`` is the sum of the weights of all rows.
+    """
+    coefficients = rhs - image
+    for term in terms:
+        coefficients[:, term.columns] /= total * term.lam
+    if weight is not None:
+        coefficients *= weight[:, None]
+    return coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class RowCoefficients:
+    """The coefficients of all rows.
+
+    Attributes
+    ----------
+    x : ndarray (n, d)
+        Inputs.
+    values : ndarray (n, r)
+        Coefficients B.
+    weight : ndarray (n,)
+        Shares of all weight.
+    rounding : float
+        `LowRankPart.image_rounding`.
+    """
+
+    x: HostArray
+    values: Array
+    weight: Array
+    rounding: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +109,10 @@ class LowRankPart:
         Bytes of the residuals of all rows; 0 if they were not computed.
     values : ndarray (models, n) or None
         Norm of the image at the rows of ``x`` for each model, if a pass over the rows computed it.
+    stream : AnyRowStream or None
+        The rows with their right-hand sides, of one model; None if the part is from a file.
+    rows_of_file : RowCoefficients or None
+        The rows with their coefficients, if a file holds them.
     """
 
     features: KernelFeatures
@@ -78,6 +128,8 @@ class LowRankPart:
     searched: int = 0
     residual_bytes: int = 0
     values: Array | None = None
+    stream: AnyRowStream | None = None
+    rows_of_file: RowCoefficients | None = None
 
     @property
     def weights(self) -> Array:
@@ -102,6 +154,57 @@ class LowRankPart:
     def coefficients(self) -> Array:
         """Coefficients (p, r) of ``k(x, landmarks)`` that give the image."""
         return self.features.coefficients(self.weights)
+
+    @property
+    def slope(self) -> float:
+        """The part of the error proportional to ``sqrt(k(x, x))``."""
+        return sum(solution.slope for solution in self.solutions)
+
+    @property
+    def image_rounding(self) -> float:
+        """Bound on the rounding of the image at any row of the sample."""
+        if self.rows_of_file is not None:
+            return self.rows_of_file.rounding
+        sizes = None if self.row_terms is None else self.row_terms[1]
+        size = 0.0 if sizes is None else float(sizes.max(initial=0.0))
+        return sum(solution.constant + solution.through * size for solution in self.solutions)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows are at hand."""
+        return self.stream is not None or self.rows_of_file is not None
+
+    def coefficient_blocks(self, step: int) -> Iterator[tuple[HostArray, Array, Array]]:
+        """Yield rows in blocks of ``step``: inputs, coefficients (b, r), and shares of all weight (b,)."""
+        stream, file_rows = self.stream, self.rows_of_file
+        if file_rows is not None:
+            for rows, x in as_blocks(file_rows.x, step):
+                yield x, file_rows.values[rows], file_rows.weight[rows]
+            return
+        assert stream is not None
+        total = float(len(stream)) if stream.weights is None else float(stream.weights.sum())
+        at = self.features.coefficients(
+            np.hstack([solution.weights for solution in self.solutions])
+        )
+        for block in StackedRowStream([stream]).blocks(step):
+            fitted = self.features.combine(block.x, at, self.dtype)
+            values = row_coefficients(self.terms, fitted, block.rhs, block.weight, total)
+            first, *further = [t.sign * values[:, t.columns] for t in self.terms]
+            for one in further:
+                first = first + one
+            weight = np.ones(len(block.x)) if block.weight is None else block.weight
+            yield block.x, np.ascontiguousarray(first), weight / total
+
+    def to_store(self, step: int, most: int) -> RowCoefficients | None:
+        """Return the rows with their coefficients, or None if they need more than ``most`` bytes."""
+        if self.rows_of_file is not None or self.stream is None:
+            return self.rows_of_file
+        columns = self.solutions[0].weights.shape[1] + int(self.stream.x.shape[1]) + 1
+        if 8 * columns * len(self.stream) > most:
+            return None
+        blocks = zip(*self.coefficient_blocks(step), strict=True)
+        x, values, weight = (np.concatenate(arrays) for arrays in blocks)
+        return RowCoefficients(x, values, weight, self.image_rounding)
 
     def image(self, x: HostArray, rows: slice | None = None) -> Array:
         """Return the image (b, r) at points ``x``, which may be the rows ``rows`` of the sample."""
@@ -160,6 +263,12 @@ class LowRankFit:
         Peak memory of the fit, see `low_rank_peak`.
     basis : ndarray (r, c), optional
         Directions of the features in which the parts have their columns; by default all of them.
+    tol : float
+        Largest error that values should have.
+    most_work : float
+        Largest cost of images from all rows in a call; infinite if another solver would follow.
+    remarks : list of str
+        Notes on the latest evaluation.
     """
 
     features: KernelFeatures | LineFeatures
@@ -168,6 +277,9 @@ class LowRankFit:
     block_rows: int
     peak_bytes: int = 0
     basis: Array | None = None
+    tol: float = np.inf
+    most_work: float = np.inf
+    remarks: list[str] = field(default_factory=list)
     rounding_alone: ClassVar[bool] = False  # more landmarks help
 
     @property
@@ -193,7 +305,7 @@ class LowRankFit:
             "landmarks": max(ranks),
             "iterations": 0,
             "passes": sum(part.passes for part in self.parts),
-            "notes": tuple(note for part in self.parts for note in part.notes),
+            "notes": (*(note for part in self.parts for note in part.notes), *self.remarks),
             "held": self.peak_bytes,
         }
 
@@ -212,7 +324,60 @@ class LowRankFit:
             values[rows] = norm
             errors[rows] = self.truncation.bounds(norm, error, scale, self.columns)
             sweep.advance(rows.stop)
+        self._reach(grid, values, errors, progress)
         return values, errors, self.kind
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows are at hand, for points that the landmarks miss."""
+        return all(part.has_rows for part in self.parts)
+
+    def _reach(
+        self, grid: HostArray | Rows, values: Array, errors: Array, progress: Progress
+    ) -> None:
+        """Replace values and bounds above the tolerance by those of images from all rows."""
+        self.remarks.clear()
+        above = np.flatnonzero(~(errors <= self.tol))
+        if not (len(above) and self.has_rows and self._cost_at_rows(len(above)) <= self.most_work):
+            return
+
+        def reaches(some: NDArray[np.intp]) -> NDArray[np.bool_]:
+            value, error = self._from_rows(grid[some])
+            better = ~(error >= errors[some])
+            values[some[better]], errors[some[better]] = value[better], error[better]
+            return np.asarray(errors[some] <= self.tol)
+
+        if not worthwhile(above, reaches):
+            return
+        part, dim = self.parts[0], int(grid.shape[1])
+        rank, rows = part.features.rank, min(self.block_rows, part.rows)
+        sweep = progress.sweep("points unlike the inputs", len(above))
+        for some in row_blocks(len(above), points_at_once(rank, rows, self.columns, dim)):
+            reaches(above[some])
+            sweep.advance(some.stop)
+        self.remarks.append(f"{len(above):,} points unlike the inputs: values from all rows")
+
+    def _cost_at_rows(self, points: int) -> float:
+        """Return the cost of images from all rows at so many points."""
+        total = 0.0
+        for part in self.parts:
+            dim, backend = part.features.pivots.shape[1], part.features.backend.name
+            matrix = MatrixSize(part.features.kernel, part.rows, dim, backend)
+            total += row_images_cost(matrix, self.columns, points)
+        return total
+
+    def _from_rows(self, x: HostArray) -> tuple[Array, Array]:
+        """Return values and error bounds (b,) at points ``x`` from all rows."""
+        total, error, largest = np.zeros((len(x), self.columns)), np.zeros(len(x)), np.zeros(len(x))
+        scale = self._scale(x)
+        for part in self.parts:
+            images = row_images_of(part, x, self.block_rows)
+            total += images.image
+            smaller = np.minimum(scale, images.scale)
+            error += smaller * part.slope + images.rounding
+            np.maximum(largest, smaller, out=largest)
+        value = np.sqrt(np.einsum("ij,ij->i", total, total))
+        return value, self.truncation.bounds(value, error, largest, self.columns)
 
     def _at(self, x: HostArray, rows: slice | None = None) -> tuple[Array, Array, Array]:
         """Return image, error and scale at points ``x``, which may be the rows ``rows`` of the sample."""

@@ -14,6 +14,7 @@ from fastmcmd.embedding.sample import DrawnOutputs, Sample
 from fastmcmd.errors import MemoryLimitError
 from fastmcmd.estimate.budget import TILE_BYTES, pool_bytes
 from fastmcmd.estimate.landmark_choice import ALL_CANDIDATES
+from fastmcmd.estimate.lowrank import MOST_WORK
 from fastmcmd.estimate.lowrank_fit import LowRank
 from fastmcmd.estimate.lowrank_form import POOL
 from fastmcmd.estimate.outputs import better_dense
@@ -152,7 +153,21 @@ def low_rank_setting(
         landmarks=options.landmarks, certificate=options.certificate, dtype=options.dtype,
         budget=budget, give_up=not is_required,
         patient=last_resort or (n >= _PATIENT and options.certificate != "rigorous"),
+        points=points,
+        most_work=math.inf if last_resort else _most_work(n, dim, points, task, lam),
     )  # fmt: skip
+
+
+def _most_work(n: int, dim: int, points: int, task: Task, lam: float) -> float:
+    """Return the most work for values from all rows at points that the landmarks miss.
+
+    It is the cost of CG with its values at all points, if CG would follow.
+    """
+    if task.options.solver != "auto":
+        return MOST_WORK
+    size = _problem_size(n, dim, task, lam)
+    at_points = 2 * points / n * size.matrix.streamed_cost(_COLUMNS)
+    return BlockCG().estimate(size).total + at_points
 
 
 def low_rank_groups(

@@ -8,6 +8,7 @@ chosen (`landmark_choice`) and the next pass follows.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -81,7 +82,7 @@ class LowRank:
         fixed, notes = has_own_landmarks or setting.rank is not None, choice.notes
         passes = Passes(problem, progress, state)
         work = Certification(problem, kinds, passes, choice.expected)
-        best: tuple[float, LowRankPart, Array] | None = None
+        best: tuple[float, LowRankPart, Certified] | None = None
         for attempt in range(_ROUNDS):
             last = fixed or attempt + 1 == _ROUNDS or features.rank >= setting.largest
             row_pass, dtype, certified = work.of_pass(features, last=last)
@@ -99,7 +100,7 @@ class LowRank:
                 (row_pass.residual_diagonal, row_pass.sizes), choice.searched, passes.whole_bytes,
                 passes.values,
             )  # fmt: skip
-            best = worst, part, errors
+            best = worst, part, certified
             if worst <= 1.0 or last or certified.rounding_alone:
                 break
             rank = min(setting.largest, math.ceil(_growth(worst, choice.power) * features.rank))
@@ -148,6 +149,10 @@ class Certified:
         Models that residuals certify, and those that they certify if that gives a smaller error.
     certifies_all : bool
         Whether the residuals are those of all rows.
+    at_rows : tuple of float
+        The ``bounds`` over the rows alone.
+    grid : tuple of ndarray (g,), optional
+        Residual diagonal, and norms of interpolation coefficients, at the points of the grid.
     rounding_alone : bool
         Whether the bound on rounding alone misses the goal, so that more landmarks do not help.
     """
@@ -159,6 +164,8 @@ class Certified:
     sampled: set[int]
     late: set[int]
     certifies_all: bool
+    at_rows: tuple[float, float] = (math.inf, math.inf)
+    grid: tuple[Array, Array] | None = None
     rounding_alone: bool = False
 
     @property
@@ -178,6 +185,20 @@ class Certified:
         """
         weights = self.problem.stream.weights
         return importance_of(weights, row_pass.norms) if self.needs_residuals else weights
+
+    def serve_from_rows(self, models: Collection[int], work: float) -> None:
+        """Leave points that landmarks miss to values from all rows, if these serve all of some models.
+
+        They do if the landmarks serve the rows, and values at the missed points cost at most ``work``.
+        """
+        problem, some = self.problem, sorted(models)
+        if self.grid is None or bool((self.errors[some] <= 1.0).all()):
+            return
+        errors = problem.errors(self.solutions, *self.at_rows)
+        if bool((problem.with_spare_truncation(errors)[some] <= 1.0).all()) and bool(
+            (problem.work_at_rows(self.solutions, self.grid)[some] <= work).all()
+        ):
+            self.errors[some] = errors[some]
 
     def add(self, alternatives: list[LowRankSolution]) -> None:
         """Take the solutions that residuals certify, for the models that they serve."""
@@ -236,11 +257,15 @@ class Certification:
             certified.add(passes.all_residuals(features, row_pass, certified.solutions))
         elif certified.needs_residuals:
             certified.add(passes.residuals(features, dtype, row_pass, certified.solutions))
+        certified.serve_from_rows(self.kinds, self.problem.pass_work(features.rank))
         return row_pass, dtype, certified
 
-    def of_models(self, part: LowRankPart, errors: Array) -> list[LowRankPart | None]:
+    def of_models(self, part: LowRankPart, certified: Certified) -> list[LowRankPart | None]:
         """Return the part of each model, or None if another form should serve it."""
         setting = self.problem.setting
+        for model in self.kinds:
+            certified.serve_from_rows([model], setting.most_work)
+        errors = self.problem.with_spare_truncation(certified.errors)
         has_own_landmarks = isinstance(setting.landmarks, np.ndarray)
         return [
             part.of_model(model)
@@ -280,8 +305,10 @@ class Certification:
         problem, kinds, sums = self.problem, self.kinds, row_pass.sums
         size = 0.0 if row_pass.sizes is None else float(row_pass.sizes.max())
         solutions = problem.solve(sums, features, row_pass.rounding)
-        on_grid, size_on_grid = self._on_grid(features, dtype, row_pass.sizes is not None)
-        bounds = max(sums.max_residual_diagonal, on_grid), max(size, size_on_grid)
+        grid = self._on_grid(features, dtype, row_pass.sizes is not None)
+        bounds = at_rows = sums.max_residual_diagonal, size
+        if grid is not None:
+            bounds = max(bounds[0], float(grid[0].max())), max(size, float(grid[1].max()))
         errors = problem.errors(solutions, *bounds)
         sampled = {model for model, kind in kinds.items() if kind == "sampled"}
         late, rounding_alone = {model for model in kinds if errors[model] > 1.0}, False
@@ -299,17 +326,20 @@ class Certification:
         if certifies_all:  # nothing is sampled, and the trace certificate may be enough
             sampled = {model for model in sampled | late if errors[model] > 1.0}
         return Certified(
-            problem, bounds, solutions, errors, sampled, late, certifies_all, rounding_alone
-        )
+            problem, bounds, solutions, errors, sampled, late, certifies_all, at_rows, grid,
+            rounding_alone,
+        )  # fmt: skip
 
-    def _on_grid(self, features: KernelFeatures, dtype: DType, sizes: bool) -> tuple[float, float]:
-        """Return the largest e(x, x), and norm of interpolation coefficients, on a grid of other points."""
+    def _on_grid(
+        self, features: KernelFeatures, dtype: DType, sizes: bool
+    ) -> tuple[Array, Array] | None:
+        """Return e(x, x), and norms of interpolation coefficients, at the points (g,) of a grid, if any."""
         grid = self.problem.setting.grid
         if grid is None:
-            return 0.0, 0.0
+            return None
         row_features, _, self.grid_residual = features.of_rows(grid, dtype, keep=False, sizes=sizes)
-        largest = 0.0 if row_features.sizes is None else float(row_features.sizes.max())
-        return float(self.grid_residual.max()), largest
+        size = row_features.sizes
+        return self.grid_residual, np.zeros(len(grid)) if size is None else np.asarray(size)
 
 
 def _nearly_dependent(features: KernelFeatures) -> bool:

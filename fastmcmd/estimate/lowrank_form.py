@@ -205,7 +205,15 @@ class _Round:
                 columns = sum(stream.columns for stream in self._streams[0])
                 peak = _peak(of_model, points, self._count, columns, self._outputs, setting)
                 peak += sum(stream.held_bytes for stream in self._streams[0])
-                yield featured.one, _fit(featured, of_model, streams, setting, peak), streams
+                of_model = [
+                    replace(part, stream=stream)
+                    for part, stream in zip(of_model, streams, strict=True)
+                ]
+                fit = _fit(featured, of_model, streams, setting, peak)
+                options = self._task.options
+                work = np.inf if options.solver == "auto" else setting.most_work
+                fit = replace(fit, tol=options.tol, most_work=work)
+                yield featured.one, fit, streams
 
 
 def _peak(

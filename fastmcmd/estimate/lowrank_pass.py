@@ -23,8 +23,6 @@ from fastmcmd.gram import EXACT, GramOperator, KernelFeatures
 from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.io.state import same_layout
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.solvers import ProblemSize
-from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, SumsState
 from fastmcmd.solvers.residual_sample import (
     ResidualSample,
@@ -223,8 +221,7 @@ class Passes:
         if full_residual_bytes(n, columns) + 16 * n * dim > budget // 2:
             return False
         matrix = MatrixSize(self.problem.kernel, n, dim, self.problem.backend.name)
-        size = ProblemSize(matrix, (columns,), 1, 1.0, self.problem.setting.goal)
-        sums = low_rank_cost(size, rank, passes=1).total
+        sums = self.problem.pass_work(rank)
         return matrix.streamed_cost(columns, exact=True) <= max(_CHEAP, _AFFORDABLE * sums)
 
     def all_residuals(

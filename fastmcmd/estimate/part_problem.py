@@ -14,14 +14,18 @@ from fastmcmd._base.annotations import Array, DType, HostArray
 from fastmcmd._base.sums import size_of
 from fastmcmd._base.threads import get_num_threads
 from fastmcmd.backends.base import Backend
-from fastmcmd.estimate.lowrank import Term
+from fastmcmd.estimate.lowrank import Term, row_coefficients
+from fastmcmd.estimate.row_images import row_images_cost
 from fastmcmd.estimate.row_stream import RowBlock, StackedRowStream
 from fastmcmd.gram import EXACT, KernelFeatures, tile_dtype
+from fastmcmd.gram.cost import MatrixSize
 from fastmcmd.gram.precision import FLOAT32
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.base import UNIT32
 from fastmcmd.rows import Rows
+from fastmcmd.solvers.costs import low_rank_cost
 from fastmcmd.solvers.lowrank import LowRankSolution, RowSums, solve_sums
+from fastmcmd.solvers.protocol import ProblemSize
 from fastmcmd.solvers.residual_sample import ResidualSample, floor_of
 from fastmcmd.solvers.rounding import Rounding
 from fastmcmd.solvers.row_cells import CellRows, Cells, largest_cells, row_cells
@@ -89,6 +93,10 @@ class LowRankSetting:
     tolerance : float or None
         Largest error of the answer, truncation of the output features included; None if other systems, too,
         contribute to that error.
+    points : int
+        Number of evaluation points.
+    most_work : float
+        Largest cost of values from all rows at points that the landmarks miss: that of another solver.
     """
 
     goal: float
@@ -104,6 +112,8 @@ class LowRankSetting:
     patient: bool = True
     grid: HostArray | None = None
     tolerance: float | None = None
+    points: int = 0
+    most_work: float = 0.0
 
     def block_rows(self, rank: int, columns: int, dim: int, on_device: bool = False) -> int:
         """Return the number of rows of a block."""
@@ -192,12 +202,7 @@ class PartProblem:
 
     def coefficients(self, image: Array, rhs: Array, weight: Array | None, total: float) -> Array:
         """Return ``B = D^-1 (P - F W)`` of a block, with the columns of all terms."""
-        coefficients = rhs - image
-        for term in self.terms:
-            coefficients[:, term.columns] /= total * term.lam
-        if weight is not None:
-            coefficients *= weight[:, None]
-        return coefficients
+        return row_coefficients(self.terms, image, rhs, weight, total)
 
     def certified(
         self,
@@ -229,7 +234,7 @@ class PartProblem:
 
         ``max_residual_diagonal`` is the largest e(x, x), ``size`` the norm of interpolation coefficients.
         """
-        at = np.array([self.setting.scale]), np.array([max_residual_diagonal]), np.array([size])
+        at = np.array([max_residual_diagonal]), np.array([size])
         errors = np.zeros(self.models)
         for term, solution in zip(self.terms, solutions, strict=True):
             rows = solution.rows
@@ -237,8 +242,31 @@ class PartProblem:
                 largest = float(rows.residuals.max(initial=0.0))
                 errors[term.model] += self.setting.scale * rows.slope + largest + rows.constant
             else:
-                errors[term.model] += solution.error(*at)[0]
+                errors[term.model] += solution.error(np.array([self.setting.scale]), *at)[0]
         return errors / self.setting.goal
+
+    def work_at_rows(self, solutions: list[LowRankSolution], grid: tuple[Array, Array]) -> Array:
+        """Return the cost (m,) of values from all rows at the points that each model's landmarks miss.
+
+        ``grid`` holds the residual diagonal, and norms of interpolation coefficients, at the points of the
+        setting's grid, which represent all points.
+        """
+        errors = np.zeros((self.models, len(grid[0])))
+        scale = np.full(len(grid[0]), self.setting.scale)
+        for term, solution in zip(self.terms, solutions, strict=True):
+            errors[term.model] += solution.error(scale, *grid)
+        n, dim = len(self.stream), int(self.stream.x.shape[1])
+        matrix = MatrixSize(self.kernel, n, dim, self.backend.name)
+        columns = self.stream.columns // self.models
+        all_points = row_images_cost(matrix, columns, self.setting.points)
+        return np.asarray((errors > self.setting.goal).mean(axis=1) * all_points)
+
+    def pass_work(self, rank: int) -> float:
+        """Return the cost of a pass at so many landmarks."""
+        n, dim = len(self.stream), int(self.stream.x.shape[1])
+        matrix = MatrixSize(self.kernel, n, dim, self.backend.name)
+        size = ProblemSize(matrix, (self.stream.columns,), 1, 1.0, self.setting.goal)
+        return low_rank_cost(size, rank, passes=1).total
 
     def trace_error(self, residual_diagonal: float) -> float:
         """Return the error, in the units of the goal, that a mean residual diagonal of this size may leave.

@@ -20,6 +20,7 @@ from fastmcmd.embedding.design import match_rows
 from fastmcmd.embedding.line import LineFeatures
 from fastmcmd.estimate.images import Images, Part
 from fastmcmd.estimate.leading_columns import in_basis
+from fastmcmd.estimate.row_images import coefficient_norms, worthwhile
 from fastmcmd.gram import KernelFeatures, diagonal_of, largest_diagonal
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.rows import Rows
@@ -100,6 +101,8 @@ class PrimalFit:
         Largest error that values should have.
     basis : ndarray (r, c), optional
         Directions of the features in which the parts have their columns; by default all of them.
+    lam : float
+        Smallest regulariser; 0 if the bounds must not use it.
     """
 
     features: KernelFeatures | LineFeatures
@@ -108,6 +111,7 @@ class PrimalFit:
     certificate: str
     tol: float = np.inf
     basis: NDArray[np.float64] | None = None
+    lam: float = 0.0
 
     @property
     def columns(self) -> int:
@@ -141,11 +145,15 @@ class PrimalFit:
         self, grid: HostArray | Rows, progress: Progress
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
         """Return values (q,), their error bounds (q,) and the kind of the bounds."""
-        del progress  # at most two products
+        del progress  # a few products
         narrow = self._narrowed(grid)
         values, errors, kind = (narrow or self)._values(grid)
-        if narrow is not None and float(errors.max()) > self.tol:  # values near 0, where it counts
-            return self._values(grid)
+        if narrow is None:
+            return values, errors, kind
+        above = np.flatnonzero(~(errors <= self.tol))  # values near 0, where omitted columns count
+        if len(above):
+            values[above], errors[above], other = self._values(grid[above])
+            kind = max(kind, other)  # "sampled" if one of them is
         return values, errors, kind
 
     def _values(
@@ -158,7 +166,41 @@ class PrimalFit:
         error, kind = images.errors()
         if not self.truncation.rigorous:
             kind = "sampled"
-        return values, self.truncation.bounds(values, error, scale, self.columns), kind
+        errors = self.truncation.bounds(values, error, scale, self.columns)
+        self._reach(grid, values, error, errors)
+        return values, errors, kind
+
+    def _reach(
+        self,
+        grid: HostArray | Rows,
+        values: NDArray[np.float64],
+        error: NDArray[np.float64],
+        errors: NDArray[np.float64],
+    ) -> None:
+        """Replace bounds above the tolerance by those that hold far from all inputs, if these are smaller.
+
+        ``error`` (q,) are bounds on the error of the images, ``errors`` (q,) those of the values.
+        """
+        above = np.flatnonzero(~(errors <= self.tol))
+        if not (len(above) and self.lam > 0.0):
+            return
+
+        def reaches(some: NDArray[np.intp]) -> NDArray[np.bool_]:
+            x = grid[some]
+            scale, largest = self._scale(x), np.zeros(len(some))
+            of_images = error[some]
+            for part in self.parts:
+                inverse = part.design.weight / (part.design.weight.sum() * self.lam)
+                squares, rounding = coefficient_norms(part.solved.operator, inverse, x)
+                smaller = np.minimum(scale, 2 * np.sqrt(squares * (1 + 1e-9) + rounding))
+                of_images += part.solver_error(smaller) - part.solver_error(scale)
+                np.maximum(largest, smaller, out=largest)
+            bounds = self.truncation.bounds(values[some], of_images, largest, self.columns)
+            errors[some] = np.fmin(errors[some], bounds)
+            return np.asarray(errors[some] <= self.tol)
+
+        if worthwhile(above, reaches):
+            reaches(above)
 
     def _scale(self, grid: HostArray | Rows) -> NDArray[np.float64]:
         """Return ``sqrt(k(x, x))`` (q,), increased by the rounding of a float32 diagonal."""
@@ -199,6 +241,7 @@ class PrimalFit:
         count = int(few[0])
         return replace(
             self,
+            lam=0.0,
             parts=[
                 replace(
                     part,

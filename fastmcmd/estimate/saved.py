@@ -23,7 +23,7 @@ from fastmcmd.embedding.spread import Spread
 from fastmcmd.estimate.dense import DenseFit
 from fastmcmd.estimate.fit import Fit
 from fastmcmd.estimate.images import Part
-from fastmcmd.estimate.lowrank import LowRankFit, LowRankPart, Term
+from fastmcmd.estimate.lowrank import MOST_WORK, LowRankFit, LowRankPart, RowCoefficients, Term
 from fastmcmd.estimate.primal import PrimalFit, Truncation
 from fastmcmd.estimate.states import (
     DenseState,
@@ -36,6 +36,7 @@ from fastmcmd.estimate.states import (
     LowRankState,
     PanelsState,
     PartState,
+    RowsState,
     SideState,
     TermState,
 )
@@ -60,6 +61,10 @@ Array = HostArray
 # depend on the machine and are not stored.
 _ELSEWHERE = {"dtype", "landmarks", "cache_dir", "checkpoint", "devices", "device_memory_limit"}
 _OPTIONS = ("lam", "draws", *(name for name in DEFAULTS if name not in _ELSEWHERE))
+
+
+# Bytes of rows that a file stores beside landmarks, for points unlike all inputs.
+_ROW_BYTES = 1 << 26
 
 
 # ---- objects to states ----
@@ -108,9 +113,9 @@ def _form_state(
     if isinstance(form, PrimalFit):
         parts = [_part_state(part) for part in form.parts]
         features = _output_features_state(form.features)
-        return FeatureState(features, parts, form.truncation, form.basis)
+        return FeatureState(features, parts, form.truncation, form.basis, form.lam)
     if isinstance(form, LowRankFit):
-        low = [_low_rank_state(part) for part in form.parts]
+        low = [_low_rank_state(part, form.block_rows) for part in form.parts]
         features = _output_features_state(form.features)
         return LowRankState(features, low, form.truncation, form.block_rows, form.basis)
     nature, model = (
@@ -167,7 +172,8 @@ def _part_state(part: Part) -> PartState:
     )
 
 
-def _low_rank_state(part: LowRankPart) -> LowRankPartState:
+def _low_rank_state(part: LowRankPart, block_rows: int) -> LowRankPartState:
+    rows = part.to_store(block_rows, _ROW_BYTES)
     return LowRankPartState(
         features=_features_state(part.features),
         solutions=[replace(solution, rows=None) for solution in part.solutions],
@@ -177,6 +183,9 @@ def _low_rank_state(part: LowRankPart) -> LowRankPartState:
         passes=part.passes,
         residual_diagonal=part.mean_residual_diagonal,
         notes=part.notes,
+        row_coefficients=None
+        if rows is None
+        else RowsState(rows.x, rows.values, rows.weight, rows.rounding),
     )
 
 
@@ -284,12 +293,22 @@ class _Reader:
             columns = basis.shape[1]
         if isinstance(state, FeatureState):
             parts = [self.part(part, columns) for part in state.parts]
+            _check_size(state.lam, "lam")
             return PrimalFit(
-                features, parts, state.truncation, options.certificate, options.tol, basis
+                features,
+                parts,
+                state.truncation,
+                options.certificate,
+                options.tol,
+                basis,
+                state.lam,
             )
         low = [self.low_rank_part(part, columns) for part in state.parts]
         rows = _count(state.block_rows, "block_rows")
-        return LowRankFit(features, low, state.truncation, rows, basis=basis)
+        work = np.inf if options.solver == "auto" else MOST_WORK
+        return LowRankFit(
+            features, low, state.truncation, rows, basis=basis, tol=options.tol, most_work=work
+        )
 
     def output_features(self, state: FeaturesState | LineState) -> KernelFeatures | LineFeatures:
         if isinstance(state, LineState):
@@ -363,7 +382,19 @@ class _Reader:
             passes=_count(state.passes, "passes", least=0),
             mean_residual_diagonal=state.residual_diagonal,
             notes=state.notes,
+            rows_of_file=None
+            if state.row_coefficients is None
+            else self.rows(state.row_coefficients, rank),
         )
+
+    def rows(self, state: RowsState, rank: int) -> RowCoefficients:
+        x = _numbers(state.x, "x", None, self.features_in)
+        values = _numbers(state.value, "value", len(x), rank)
+        weight = _numbers(state.weight, "weight", len(x))
+        if not len(x) or not weight.min() >= 0:
+            raise ValueError("weight needs nonnegative numbers")
+        _check_size(state.rounding, "rounding")
+        return RowCoefficients(x, values, weight, state.rounding)
 
     def dense(self, state: DenseState) -> DenseFit:
         outputs = _numbers(state.outputs, "outputs", None, self.columns)

@@ -26,6 +26,7 @@ __all__ = [
     "LowRankPartState",
     "LowRankState",
     "PartState",
+    "RowsState",
     "SideState",
     "TermState",
     "upgraded",
@@ -84,6 +85,7 @@ class FeatureState:
     parts: list[PartState]
     truncation: Truncation
     basis: Array | None = None
+    lam: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,18 @@ class TermState:
 
 
 @dataclass(frozen=True)
+class RowsState:
+    """Rows with their coefficients."""
+
+    x: Array
+    value: Array
+    weight: Array
+    rounding: float
+
+
+@dataclass(frozen=True)
 class LowRankPartState:
-    """One part of the low-rank form: landmarks and weights."""
+    """One part of the low-rank form: landmarks and weights, and rows unless they are very many."""
 
     features: FeaturesState
     solutions: list[LowRankSolution]
@@ -108,6 +120,7 @@ class LowRankPartState:
     passes: int
     residual_diagonal: float
     notes: list[str]
+    row_coefficients: RowsState | None = None
 
 
 @dataclass(frozen=True)
