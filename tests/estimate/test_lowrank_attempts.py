@@ -41,8 +41,8 @@ def test_a_glance_rules_out_rough_kernels_before_outputs_are_looked_at(n, d, mon
     kernel = fm.RBF(5000.0)
     result = fm.cce(x, y, draws, x_kernel=kernel, y_kernel=Y_KERNEL, lam=0.01)
     assert result.info.solver in ("cg", "cholesky")
-    exact = oracle.mcmd(x, x, y, x, draws, kernel, Y_KERNEL, lam=0.01)
-    assert (np.abs(result.values - exact) <= result.error_bounds + 1e-9).all()
+    exact = oracle.mcmd(x[::8], x, y, x, draws, kernel, Y_KERNEL, lam=0.01)
+    assert (np.abs(result.values[::8] - exact) <= result.error_bounds[::8] + 1e-9).all()
 
 
 def test_the_inputs_of_a_model_are_glanced_at_too(monkeypatch):
@@ -89,9 +89,10 @@ def test_outputs_far_out_take_no_second_round(monkeypatch):
     options = {"x_kernel": X_KERNEL, "y_kernel": fm.RBF(4.0), "lam": 1e-3, "solver": "lowrank"}
     result = fm.cce(x, y, draws, **options)
     assert len(rounds) == 1
-    exact = oracle.mcmd(x, x, y, x, draws, X_KERNEL, fm.RBF(4.0), lam=1e-3)
+    some = np.argsort(-np.abs(y))[::10]  # far out, and near
+    exact = oracle.mcmd(x[some], x, y, x, draws, X_KERNEL, fm.RBF(4.0), lam=1e-3)
     assert result.error_bound <= 1e-6
-    assert (np.abs(result.values - exact) <= result.error_bounds + 1e-8).all()
+    assert (np.abs(result.values[some] - exact) <= result.error_bounds[some] + 1e-8).all()
 
 
 @pytest.mark.parametrize("pivots", [4, 200])
@@ -154,8 +155,8 @@ def test_rounding_ends_a_rigorous_attempt_before_its_passes(d, monkeypatch):
     )
     assert searched == [False]
     assert result.info.solver in ("cg", "cholesky")
-    exact = oracle.mcmd(x, x, y, x, draws, kernel, Y_KERNEL, lam=lam)
-    assert (np.abs(result.values - exact) <= result.error_bounds + 1e-6).all()
+    exact = oracle.mcmd(x[::8], x, y, x, draws, kernel, Y_KERNEL, lam=lam)
+    assert (np.abs(result.values[::8] - exact) <= result.error_bounds[::8] + 1e-6).all()
 
 
 def test_more_landmarks_are_not_tried_against_rounding():

@@ -14,7 +14,7 @@ FAMILIES = {
 }
 
 
-def problem(family, n=4000, seed=0):
+def problem(family, n=1500, seed=0):
     """Predictions of one column of inputs, five of them far wider than the rest."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2.0, 2.0, size=(n, 1))
@@ -47,6 +47,8 @@ def test_against_other_methods(monkeypatch, family):
     assert result.error_bound <= 1e-5
     exact = fm.cce(x, y, prediction, **OPTIONS, tol=1e-8, solver="cg")
     assert (np.abs(result.values - exact.values) <= result.error_bounds + 1e-8).all()
+    if family == "t":  # its rows take seconds to compute anew in each pass
+        return
     monkeypatch.setattr(memory_stream, "_BUDGET_SHARE", 0.0)
     streamed = fm.cce(x, y, prediction, **OPTIONS, tol=1e-5, solver="lowrank")
     assert len(streams) == 1
@@ -59,7 +61,7 @@ def test_against_other_methods(monkeypatch, family):
 )
 def test_where_rows_are_computed_anew(monkeypatch, change):
     streams = forms_of(monkeypatch)
-    x, y, prediction = problem("t")
+    x, y, prediction = problem("laplace")
     options = {**OPTIONS, "solver": "lowrank", "tol": 1e-4}
     if change == "repeated inputs":
         x[1::2] = x[::2]

@@ -14,9 +14,10 @@ def exact_values(x, y, draws, x_kernel, y_kernel, lam):
     """Return the CCE at all rows by its definition, in float64."""
     n = len(x)
     solved = np.linalg.solve(x_kernel(x, x) + n * lam * np.eye(n), x_kernel(x, x))
-    outputs = np.concatenate([y, draws])[:, None]
-    coefficients = np.vstack([solved, -solved])
-    squares = np.einsum("ij,ij->j", coefficients, y_kernel(outputs, outputs) @ coefficients)
+    y, draws = y[:, None], draws[:, None]
+    crossed = y_kernel(y, draws)
+    products = y_kernel(y, y) - crossed - crossed.T + y_kernel(draws, draws)
+    squares = np.einsum("ij,ij->j", solved, products @ solved)
     return np.sqrt(np.maximum(squares, 0.0))
 
 

@@ -42,6 +42,9 @@ _MOST_HALVES = 60  # halvings after which a panel has the width of rounding
 # of their errors stays the same. At steep places few panels stay open, and at kinks the errors shrink.
 _PATIENCE, _GROWTH = 3, 6
 
+# Values that one call of an integrand computes: for fewer, the call takes longer than the arithmetic.
+_AT_ONCE = 1 << 13
+
 Integrand = Callable[[NDArray[np.intp], Array], Callable[[Array], Array]]
 
 
@@ -110,6 +113,20 @@ def panel_sums(values: Sequence[Array], left: Array, right: Array, half: Array) 
     return KronrodSums(fine, size, spread * np.minimum(1.0, gap) ** 1.5, unseen)
 
 
+def _values(
+    integrand: Integrand, rows: NDArray[np.intp], left: Array, centre: Array, right: Array
+) -> tuple[Sequence[Array], Array, Array]:
+    """Return values at the nodes of each panel (p,), and at its left and right ends."""
+    half, count = (right - left) / 2, NODES + 2
+    if count * len(rows) > _AT_ONCE:
+        function = integrand(rows, centre)
+        return [function(centre + half * z) for z, _, _ in _RULE], function(left), function(right)
+    function = integrand(np.tile(rows, count), np.tile(centre, count))
+    arguments = [*(centre + half * z for z, _, _ in _RULE), left, right]
+    *values, lower, upper = function(np.concatenate(arguments)).reshape(count, -1)
+    return values, lower, upper
+
+
 def add_panels(
     total: Array,
     integrand: Integrand,
@@ -145,9 +162,8 @@ def add_panels(
     past: list[tuple[HostArray, HostArray]] = []
     for turn in range(_MOST_HALVES + 1):
         half, centre = (right - left) / 2, left + (right - left) / 2
-        function = integrand(rows, centre)
-        values = [function(centre + half * z) for z, _, _ in _RULE]
-        sums = panel_sums(values, function(left), function(right), half)
+        values, lower, upper = _values(integrand, rows, left, centre, right)
+        sums = panel_sums(values, lower, upper, half)
         n = len(total)
         scale = reference + np.bincount(rows, sums.size, n)
         error = sums.error(scale[rows])

@@ -104,26 +104,36 @@ def _by_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
     If all outputs of j are at most s, the lower end of k, the first is ``int_s^y F_k`` for y above s, else
     0. If they are at least s, the upper end of k, the second is ``int_y^s G_k`` for y below s. If j is a
     point mass at s, both hold. All are ``(D_k(y) - D_k(s) + |y - s|) / 2``. A row is unsafe if this
-    difference cancels, or if components are not separate.
+    difference cancels, or if components are not separate. A component whose score is infinite makes that
+    of the mixture infinite.
     """
     total, terms = np.zeros(len(y)), np.zeros(len(y))
+    infinite = np.zeros(len(y), dtype=bool)
     weights = mixture.weights.T
     with np.errstate(invalid="ignore", over="ignore"):
         for k, component in enumerate(mixture.components):
-            score = component.crps(y)
-            total += np.where(weights[k] > 0, weights[k] ** 2 * score, 0.0)
+            score, used = np.zeros(len(y)), np.flatnonzero(weights[k] > 0)
+            if not len(used):
+                continue
+            score[used] = _rows_of(component, used).crps(y[used])
+            infinite |= np.isposinf(score)
+            total += weights[k] ** 2 * score
             for at, share, is_active in _stops(weights, intervals, k, y):
-                rows = np.flatnonzero(is_active & (share > 0) & (weights[k] > 0))
+                rows = np.flatnonzero(is_active & (share > 0) & (weights[k] > 0) & ~infinite)
                 if not len(rows):
                     continue
-                part = component if len(rows) == len(y) else component.take(rows)
+                part = _rows_of(component, rows)
                 distance = np.abs(y[rows] - at[rows])
                 at_outcome, at_stop = score[rows], part.crps(at[rows])
                 product = weights[k, rows] * share[rows]
                 total[rows] += product * np.maximum(at_outcome - at_stop + distance, 0.0)
                 terms[rows] += product * (at_outcome + at_stop + distance)
         is_safe = intervals.is_separate & (terms <= _MOST_LOST * total) & np.isfinite(total)
-    return np.where(is_safe, total, np.nan)
+    return np.where(infinite, np.inf, np.where(is_safe, total, np.nan))
+
+
+def _rows_of(component: Predictive, rows: NDArray[np.intp]) -> Predictive:
+    return component if len(rows) == len(component) else component.take(rows)
 
 
 def _by_pieces(mixture: Mixture, intervals: Intervals, y: Array) -> Array | None:
