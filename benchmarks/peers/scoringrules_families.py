@@ -1,8 +1,8 @@
 """Seconds of every parametric CRPS and log score of scoringrules, and of the same scores here.
 
 Run as ``python -m benchmarks.peers.scoringrules_families [table.json [pattern]]``; a pattern such as
-"logs_" selects functions. Each is called with 1,000, 100,000 and 1,000,000 rows, alternately with ours in one
-process. Ours is timed twice: with the construction of the prediction, as scoringrules takes parameters,
+"logs_" selects functions. Each is called with 1,000, 100,000 and 1,000,000 rows, alternately with ours in
+one process. Ours is timed twice: with the construction of the prediction, as scoringrules takes parameters,
 and alone.
 """
 
