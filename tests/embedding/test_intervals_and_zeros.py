@@ -50,7 +50,7 @@ def reach(nodes):
 
 
 def subtract_mean(differences, nodes, shares):
-    """Subtract the mean bump of nodes in ascending order, some at a time: each reaches a small part of the grid."""
+    """Subtract the mean bump of nodes in ascending order, some at a time: these reach few grid points."""
     for first in range(0, len(nodes), 64):
         some = slice(first, first + 64)
         near = reach(nodes[some])
