@@ -28,7 +28,7 @@ def coefficients(kernel, x, grid, lam, weights=None):
 
 
 def _normal(values):
-    """Return zeros for numbers far below rounding: their products are subnormal, which takes ten times as long."""
+    """Return zeros for numbers far below rounding, whose subnormal products take ten times as long."""
     return np.where(np.abs(values) < 1e-40 * np.abs(values).max(initial=0.0), 0.0, values)
 
 
@@ -40,7 +40,12 @@ def mcmd_squared(
     grid, x, y, x_prime, y_prime = map(_rows, (grid, x, y, x_prime, y_prime))
     a = coefficients(x_kernel, x, grid, lam, weights)
     lam_prime = lam if lam_prime is None else lam_prime
-    if weights is None and weights_prime is None and lam == lam_prime and np.array_equal(x, x_prime):
+    if (
+        weights is None
+        and weights_prime is None
+        and lam == lam_prime
+        and np.array_equal(x, x_prime)
+    ):
         b = a
     else:
         b = coefficients(x_kernel, x_prime, grid, lam_prime, weights_prime)
