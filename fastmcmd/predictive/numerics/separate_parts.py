@@ -112,10 +112,10 @@ def _by_scores(mixture: Mixture, intervals: Intervals, y: Array) -> Array:
     weights = mixture.weights.T
     with np.errstate(invalid="ignore", over="ignore"):
         for k, component in enumerate(mixture.components):
-            score, used = np.zeros(len(y)), np.flatnonzero(weights[k] > 0)
-            if not len(used):
+            score, weighted = np.zeros(len(y)), np.flatnonzero(weights[k] > 0)
+            if not len(weighted):
                 continue
-            score[used] = _rows_of(component, used).crps(y[used])
+            score[weighted] = _rows_of(component, weighted).crps(y[weighted])
             infinite |= np.isposinf(score)
             total += weights[k] ** 2 * score
             for at, share, is_active in _stops(weights, intervals, k, y):
