@@ -121,7 +121,7 @@ def test_errors_of_densities(family, name):
     kernel = densities_kernel(KERNELS[name])
     densities = shared_panels(prediction, kernel, 1e-6, 600)
     assert densities.error.max() <= 1e-5
-    panels = ExponentialPanels(kernel, densities.edges)
+    panels = densities.panels
     z = np.array([-1.0, 0.3, 2.0, 100.0, 4e4])
     values = panels.at(z) @ densities.coefficients.T
     for row in (0, 3, 9, 17, 30):
