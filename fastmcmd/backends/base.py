@@ -355,6 +355,7 @@ class Backend(ABC):
 
     def free(self, packed: PackedGram, memory_limit: int) -> None:
         """Free packed tiles; their memory may wait for the next ones, as a small part of a limit."""
+        del packed, memory_limit  # arrays go with their last reference
 
     @property
     def packs_parts(self) -> bool:
