@@ -155,10 +155,19 @@ class LowRankPart:
         """Coefficients (p, r) of ``k(x, landmarks)`` that give the image."""
         return self.features.coefficients(self.weights)
 
-    @property
-    def slope(self) -> float:
-        """The part of the error proportional to ``sqrt(k(x, x))``."""
-        return sum(solution.slope for solution in self.solutions)
+    def errors_from_rows(self, scale: Array, smaller: Array) -> Array:
+        """Bound the error (b,) of images from all rows; ``smaller`` is the scale of `RowImages`, if less.
+
+        A sample may miss rows whose residuals are large. With sampled residuals the error is not taken to
+        be smaller than that of any point which the landmarks represent.
+        """
+        error = np.zeros(len(scale))
+        for solution in self.solutions:
+            if solution.kind == "rigorous":
+                error += smaller * solution.slope
+            else:
+                error += scale * solution.slope + solution.miss * np.sqrt(solution.floor)
+        return error
 
     @property
     def image_rounding(self) -> float:
@@ -338,6 +347,8 @@ class LowRankFit:
         """Replace values and bounds above the tolerance by those of images from all rows."""
         self.remarks.clear()
         above = np.flatnonzero(~(errors <= self.tol))
+        if grid is self.parts[0].x and self.kind == "sampled":
+            return  # each row has the bound of its own residual
         if not (len(above) and self.has_rows and self._cost_at_rows(len(above)) <= self.most_work):
             return
 
@@ -374,7 +385,7 @@ class LowRankFit:
             images = row_images_of(part, x, self.block_rows)
             total += images.image
             smaller = np.minimum(scale, images.scale)
-            error += smaller * part.slope + images.rounding
+            error += part.errors_from_rows(scale, smaller) + images.rounding
             np.maximum(largest, smaller, out=largest)
         value = np.sqrt(np.einsum("ij,ij->i", total, total))
         return value, self.truncation.bounds(value, error, largest, self.columns)

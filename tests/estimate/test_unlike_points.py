@@ -89,7 +89,10 @@ def test_every_solver_serves_points_at_random_places(seed, d, count, distance, s
     check(cce(x, y, draws, at, solver=solver), definition(x, y, draws, at[some]), some)
 
 
-@pytest.mark.parametrize("case", ["weights", "little memory", "two kernels", "vague rows"])
+CASES = ["weights", "little memory", "two kernels", "vague rows", "sampled"]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_rare_points_in_low_rank_form(case, rng):
     x, y, draws = data(5)
     at, _ = points(5, 1, 30, 10.0)
@@ -103,6 +106,8 @@ def test_rare_points_in_low_rank_form(case, rng):
         kernel = options["x_kernel"] = 0.5 * fm.RBF(2.0) + 0.5 * fm.RBF(0.1)
     if case == "vague rows":
         x[:4] += 40  # rows unlike the others
+    if case == "sampled":
+        options["certificate"] = "sampled"
     result = cce(x, y, draws, at, **options)
     assert result.info.solver == "lowrank"
     assert any("values from all rows" in note for note in result.info.notes)
