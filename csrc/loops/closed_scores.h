@@ -156,7 +156,9 @@ void symmetric_tails_of(in y, in loc, in scale, out below, out above) {
     }
     Family::tails(size, of, false);
     for (index_t k = 0; k < n; ++k) {
-      const double tail = of.tail.at[k], other = 1.0 - tail, missing = z.at[k] - z.at[k];
+      // Exactly a half at the centre, which the series misses by a rounding.
+      const double tail = z.at[k] == 0.0 ? 0.5 : of.tail.at[k], other = 1.0 - tail;
+      const double missing = z.at[k] - z.at[k];
       const bool is_nan = z.at[k] != z.at[k];
       below[start + k] = is_nan ? missing : z.at[k] > 0.0 ? other : tail;
       above[start + k] = is_nan ? missing : z.at[k] > 0.0 ? tail : other;

@@ -132,6 +132,15 @@ def test_mixtures_with_gaps_and_masses():
     np.testing.assert_allclose(mixture.crps(y), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("family", [fm.Gaussian, fm.Logistic, fm.Laplace])
+def test_half_the_mass_is_below_the_centre(family, rng):
+    """Exactly: intervals of level 0 contain the outcomes at their centre."""
+    loc, scale = rng.normal(size=200), 10.0 ** rng.uniform(-300, 300, 200)
+    below, above = family(loc, scale).cdf_and_sf(loc)
+    assert (below == 0.5).all()
+    assert (above == 0.5).all()
+
+
 def test_normal_tails_keep_all_digits():
     z = np.concatenate([np.linspace(-37, 9, 400), -np.logspace(-12, 0, 40)])
     below, above = symmetric_tails(SymmetricFamily.NORMAL, z, np.zeros(1), np.ones(1))
