@@ -1,7 +1,7 @@
 """Memory of packed tiles, which the next call uses again.
 
 Tiles of 12,000 rows take 140 MB. The operating system hands out fresh pages at 1 to 10 GB/s, and a virtual
-machine that returns free memory to its host at 0.3 to 0.5 GB/s: that can take as long as all products.
+machine that returns free memory to its host at 0.3 to 1 GB/s: that can take as long as all later products.
 """
 
 from __future__ import annotations
