@@ -53,15 +53,20 @@ class TileMemory:
     def give(self, tiles: Array, memory_limit: int) -> None:
         """Take the memory of tiles that nothing else uses, if it is a small part of ``memory_limit``."""
         block = tiles.base
-        if isinstance(block, np.ndarray) and _LEAST <= block.nbytes <= memory_limit // _SHARE:
+        if isinstance(block, np.ndarray) and _LEAST <= block.nbytes <= _most(memory_limit):
             with self._lock:
                 self._block = block
 
     def trim(self, memory_limit: int) -> None:
         """Free the waiting memory, unless it is a small part of ``memory_limit``."""
         with self._lock:
-            if self._block is not None and self._block.nbytes > memory_limit // _SHARE:
+            if self._block is not None and self._block.nbytes > _most(memory_limit):
                 self._block = None
+
+
+def _most(memory_limit: int) -> int:
+    """Return how many bytes may wait: a small part of the limit."""
+    return memory_limit // _SHARE
 
 
 TILE_MEMORY = TileMemory()

@@ -78,10 +78,8 @@ def feature_fits(
     nature: Sample, pairs: list[tuple[Sample, MeanFeatures]], task: Task, results: list[Solved]
 ) -> list[PrimalFit]:
     """Return the feature form of each model, from the solutions of all `feature_problems`."""
-    certificate, lam = (
-        task.options.certificate,
-        min(side.lam for side in (nature, *(m for m, _ in pairs))),
-    )
+    certificate = task.options.certificate
+    lam = min(side.lam for side in (nature, *(model for model, _ in pairs)))
     return [
         PrimalFit(
             mean_features.features,

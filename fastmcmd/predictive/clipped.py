@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
-from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between, scores_with_distance
 from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["Clipped"]
@@ -47,17 +47,14 @@ class Clipped(Derived):
         Between the ends the cdf is that of Y, and beyond them the score grows with the distance.
         """
         y = np.broadcast_to(self.outcomes(y), self.shape)
-        finite = np.isfinite(y)
-        outcomes = np.where(finite, y, 0.0)
         below, at_least = self.inner.cdf_and_sf(self.low)
         upto, above = self.inner.cdf_and_sf(self.high)
         rise = mass_between(below, at_least, upto, above)
         piece = CDFPiece(self.low, self.high, below, rise, above)
-        scores = self.inner.piece_scores(outcomes, piece)
+        scores = scores_with_distance(y, piece, self.inner.piece_scores)
         if scores is None:
             return super().crps(y)
-        scores += np.abs(outcomes - np.clip(outcomes, self.low, self.high))
-        rows = np.flatnonzero(np.isnan(scores) | ~finite)
+        rows = np.flatnonzero(np.isnan(scores))
         if len(rows):
             scores[rows] = Derived.crps(self.take(rows), y[rows])
         return scores

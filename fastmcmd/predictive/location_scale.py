@@ -21,11 +21,8 @@ from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     SymmetricFamily,
     linear_scores,
-    piece_scores,
     piece_sums,
     supported_scores,
-    symmetric_scores,
-    symmetric_tails,
 )
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
@@ -33,6 +30,7 @@ from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
+from fastmcmd.predictive.symmetric import Symmetric
 
 __all__ = ["Laplace", "StudentT", "Uniform"]
 
@@ -435,7 +433,7 @@ def _log_density(growth: Array, df: Array) -> Array:
     return np.log(half_ratio(df / 2)) - np.log(np.pi * df) / 2 - (df + 1) / 2 * growth
 
 
-class Laplace(Family):
+class Laplace(Symmetric):
     """Laplace (double exponential) distributions.
 
     Parameters
@@ -459,10 +457,7 @@ class Laplace(Family):
     [0.5, 0.5]
     """
 
-    loc: Array
-    scale: Array
-    _names = ("loc", "scale")
-    _scales = ("scale",)
+    _symmetric = SymmetricFamily.LAPLACE
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))
@@ -504,30 +499,12 @@ class Laplace(Family):
 
         return stats.laplace(self.loc, self.scale)
 
-    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
-        """Return P(Y <= y) and P(Y > y) (n,)."""
-        return symmetric_tails(SymmetricFamily.LAPLACE, self.outcomes(y), *self._values)
-
-    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
-        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
-        loc, scale = self._values
-        return piece_scores(SymmetricFamily.LAPLACE, y, loc, scale, piece)
-
-    def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return symmetric_tails(SymmetricFamily.LAPLACE, y, loc, scale)[0]
-
-    def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return symmetric_tails(SymmetricFamily.LAPLACE, y, loc, scale)[1]
-
     def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         return -np.abs((y - loc) / scale) - np.log(2 * scale)
 
     def density_terms(self) -> list[DensityTerm] | None:
         """Return the density, for the core."""
         return density_term(DensityFamily.LAPLACE, -np.log(2 * self.scale), self.loc, self.scale)
-
-    def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
-        return symmetric_scores(SymmetricFamily.LAPLACE, y, loc, scale)
 
     def _quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         z = np.log(2 * np.minimum(level, 1 - level))

@@ -9,20 +9,17 @@ import scipy
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive.family import Family, parameters
+from fastmcmd.predictive.family import parameters
 from fastmcmd.predictive.numerics.closed_scores import (
-    CDFPiece,
     SymmetricFamily,
-    piece_scores,
-    symmetric_scores,
-    symmetric_tails,
 )
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
+from fastmcmd.predictive.symmetric import Symmetric
 
 __all__ = ["Logistic"]
 
 
-class Logistic(Family):
+class Logistic(Symmetric):
     """Logistic distributions.
 
     Parameters
@@ -47,10 +44,7 @@ class Logistic(Family):
     [0.5, 0.5]
     """
 
-    loc: Array
-    scale: Array
-    _names = ("loc", "scale")
-    _scales = ("scale",)
+    _symmetric = SymmetricFamily.LOGISTIC
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))
@@ -75,21 +69,6 @@ class Logistic(Family):
 
         return stats.logistic(self.loc, self.scale)
 
-    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
-        """Return P(Y <= y) and P(Y > y) (n,)."""
-        return symmetric_tails(SymmetricFamily.LOGISTIC, self.outcomes(y), *self._values)
-
-    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
-        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
-        loc, scale = self._values
-        return piece_scores(SymmetricFamily.LOGISTIC, y, loc, scale, piece)
-
-    def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return symmetric_tails(SymmetricFamily.LOGISTIC, y, loc, scale)[0]
-
-    def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
-        return symmetric_tails(SymmetricFamily.LOGISTIC, y, loc, scale)[1]
-
     def _log_prob(self, y: Array, loc: Array, scale: Array) -> Array:
         size = np.abs(y - loc) / scale
         return -size - 2 * np.log1p(np.exp(-size)) - np.log(scale)
@@ -100,9 +79,6 @@ class Logistic(Family):
     def density_terms(self) -> list[DensityTerm] | None:
         """Return the density, for the core."""
         return density_term(DensityFamily.LOGISTIC, -np.log(self.scale), *self._values)
-
-    def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
-        return symmetric_scores(SymmetricFamily.LOGISTIC, y, loc, scale)
 
     def _quantile(self, level: Array, loc: Array, scale: Array) -> Array:
         return loc + scale * scipy.special.logit(level)

@@ -23,7 +23,12 @@ from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between, supported_scores
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    mass_between,
+    scores_with_distance,
+    supported_scores,
+)
 from fastmcmd.predictive.numerics.density_panels import (
     has_panels,
     has_shared_levels,
@@ -739,15 +744,8 @@ class Truncated(ByQuadrature):
         """Return scores (n,) in closed form; NaN where it loses digits, or y is not finite."""
         none = np.zeros(len(self))
         piece = CDFPiece(self.low, self.high, none, none + 1, none)
-        finite = np.isfinite(y)
-        every = finite.all()
-        outcomes = y if every else np.where(finite, y, 0.0)
-        scores = self.piece_scores(outcomes, piece)
-        if scores is None:
-            return np.full(len(self), np.nan)
-        # The distance to the interval is added separately: divided by the scale it may overflow.
-        scores += np.abs(outcomes - np.clip(outcomes, self.low, self.high))
-        return scores if every else np.where(finite, scores, np.nan)
+        scores = scores_with_distance(y, piece, self.piece_scores)
+        return np.full(len(self), np.nan) if scores is None else scores
 
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return those of the base, by which F rises inside the interval; NaN where masses cancel."""

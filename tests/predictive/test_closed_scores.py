@@ -62,30 +62,35 @@ def _row(frozen, i):
     return frozen.dist(*(np.broadcast_to(one, N)[i] for one in frozen.args))
 
 
-@pytest.mark.parametrize("name", ["normal", "logistic", "laplace", "student", "uniform"])
-def test_scores_of_truncated_distributions_are_integrals(name):
-    base, frozen, low, high, y = _case(name)
+def _scores_between(case, cdf_of):
+    """Return scores of rows with all mass from low to high; ``cdf_of(one, low, high)`` is F of a row."""
+    _, frozen, low, high, y = case
     expected = []
     for i in range(N):
         one = _row(frozen, i)
-        mass = one.cdf(high[i]) - one.cdf(low[i])
         centre = np.clip(one.median(), low[i], high[i])
-        inner = _integral(
-            lambda t, one=one, i=i, mass=mass: (one.cdf(t) - one.cdf(low[i])) / mass,
-            y[i], [low[i], centre, high[i]],
-        )  # fmt: skip
+        inner = _integral(cdf_of(one, low[i], high[i]), y[i], [low[i], centre, high[i]])
         expected.append(inner + abs(y[i] - np.clip(y[i], low[i], high[i])))
+    return expected
+
+
+@pytest.mark.parametrize("name", ["normal", "logistic", "laplace", "student", "uniform"])
+def test_scores_of_truncated_distributions_are_integrals(name):
+    base, _, low, high, y = case = _case(name)
+
+    def cdf_of(one, low, high):
+        below = one.cdf(low)
+        mass = one.cdf(high) - below
+        return lambda t: (one.cdf(t) - below) / mass
+
+    expected = _scores_between(case, cdf_of)
     np.testing.assert_allclose(Truncated(base, low, high).crps(y), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["normal", "logistic", "laplace", "student", "uniform"])
 def test_scores_of_clipped_distributions_are_integrals(name):
-    base, frozen, low, high, y = _case(name)
-    expected = []
-    for i in range(N):
-        one = _row(frozen, i)
-        inner = _integral(one.cdf, y[i], [low[i], np.clip(one.median(), low[i], high[i]), high[i]])
-        expected.append(inner + abs(y[i] - np.clip(y[i], low[i], high[i])))
+    base, _, low, high, y = case = _case(name)
+    expected = _scores_between(case, lambda one, *_: one.cdf)
     np.testing.assert_allclose(Clipped(base, low, high).crps(y), expected, rtol=1e-10)
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "mass_between",
     "piece_scores",
     "piece_sums",
+    "scores_with_distance",
     "supported_scores",
     "symmetric_scores",
     "symmetric_tails",
@@ -132,6 +133,23 @@ def supported_scores(
             y, inner.high, piece.high, piece.below + piece.rise, piece.above
         )
     return total
+
+
+def scores_with_distance(
+    y: Array, piece: CDFPiece, scores: Callable[[Array, CDFPiece], Array | None]
+) -> Array | None:
+    """Return scores (n,) of distributions whose cdf rises on one piece only, from its `piece_scores`.
+
+    The distance to the interval is added separately: divided by a scale it may overflow. NaN also where y
+    is not finite; None if ``scores`` returns that.
+    """
+    finite = np.isfinite(y)
+    outcomes = np.where(finite, y, 0.0)
+    total = scores(outcomes, piece)
+    if total is None:
+        return None
+    total = total + np.abs(outcomes - np.clip(outcomes, piece.low, piece.high))
+    return np.where(finite, total, np.nan)
 
 
 def constant_scores(y: Array, low: Array, high: Array, below: Array, above: Array) -> Array:

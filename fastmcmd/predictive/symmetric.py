@@ -1,0 +1,49 @@
+"""The base class of families that are symmetric around their location, with formulas in the core."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from numpy.typing import ArrayLike
+
+from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.family import Family
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    SymmetricFamily,
+    piece_scores,
+    symmetric_scores,
+    symmetric_tails,
+)
+
+__all__ = ["Symmetric"]
+
+
+class Symmetric(Family):
+    """A family with locations and scales, whose tails and scores the core computes.
+
+    A subclass names itself to the core in ``_symmetric``.
+    """
+
+    loc: Array
+    scale: Array
+    _names = ("loc", "scale")
+    _scales = ("scale",)
+    _symmetric: ClassVar[SymmetricFamily]
+
+    def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Return P(Y <= y) and P(Y > y) (n,)."""
+        return symmetric_tails(self._symmetric, self.outcomes(y), self.loc, self.scale)
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
+        return piece_scores(self._symmetric, y, self.loc, self.scale, piece)
+
+    def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
+        return symmetric_tails(self._symmetric, y, loc, scale)[0]
+
+    def _sf(self, y: Array, loc: Array, scale: Array) -> Array:
+        return symmetric_tails(self._symmetric, y, loc, scale)[1]
+
+    def _crps(self, y: Array, loc: Array, scale: Array) -> Array:
+        return symmetric_scores(self._symmetric, y, loc, scale)
