@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.gauss import gauss_legendre
-from fastmcmd.predictive import Gaussian, Predictive
+from fastmcmd.predictive import Gaussian, Predictive, ScipyPredictive
+from fastmcmd.predictive.adapters.frozen import is_of_scipy
 from fastmcmd.predictive.family import Family
+from fastmcmd.predictive.numerics.quadrature import in_order
 from fastmcmd.predictive.truncated import Truncated
 
 __all__ = [
@@ -25,7 +27,8 @@ __all__ = [
     "parts_of",
 ]
 
-Parametric: TypeAlias = Family | Gaussian | Truncated  # distributions of numbers with coordinates
+# Distributions of numbers with coordinates.
+Parametric: TypeAlias = Family | Gaussian | Truncated | ScipyPredictive
 
 _LEVELS = [
     1e-16,
@@ -69,9 +72,14 @@ def parts_of(prediction: Predictive) -> list[tuple[Array, Predictive]]:
 
 
 def is_parametric(prediction: Predictive) -> TypeGuard[Parametric]:
-    """Tell whether predictions are of a family, or such in intervals whose densities have no kink."""
+    """Tell whether predictions are of a family, or such in intervals whose densities have no kink.
+
+    A family is one of ours, or a continuous one of SciPy's.
+    """
     if isinstance(prediction, Truncated):
         return isinstance(prediction.base, (Family, Gaussian)) and not prediction.kinks().shape[1]
+    if isinstance(prediction, ScipyPredictive):
+        return is_of_scipy(prediction.frozen.dist) and not prediction.discrete
     return isinstance(prediction, (Family, Gaussian))
 
 
@@ -119,8 +127,8 @@ class PanelDensities:
         levels = np.array(_LEVELS)
         level_masses = np.diff(levels)
         lower, upper = prediction.panel_quantiles(levels[None, :])
-        lower = np.maximum.accumulate(lower, axis=1)
-        upper = np.minimum.accumulate(upper, axis=1)[:, ::-1]
+        lower = np.maximum.accumulate(in_order(lower, levels, 1.0), axis=1)
+        upper = np.minimum.accumulate(in_order(upper, levels, -1.0), axis=1)[:, ::-1]
         low = np.concatenate([lower[:, :-1], upper[:, :-1]], axis=1)
         high = np.concatenate([lower[:, 1:], upper[:, 1:]], axis=1)
         mass = np.concatenate([level_masses, level_masses[::-1]])

@@ -33,6 +33,14 @@ Integrate = Callable[[Predictive], Integrals]
 
 _LEAST_ROWS = 1000  # rows from which interpolation is tried
 _SHARE = 0.5  # largest share of the rows that is integrated
+_SHORTER = (
+    1.0,
+    4.0,
+    16.0,
+)  # factors by which cells are shorter, one after another until series serve
+_FALLS = (
+    0.03  # ratio of errors of shorter cells from which cells are not yet shorter: series diverge
+)
 _OF_GOAL = 0.25  # share of the goal: error of interpolation
 _ROUNDS = 6  # rounds of bisections
 _TOTAL = 1.2  # integrals in all rounds, relative to the largest number in the end
@@ -108,6 +116,7 @@ class _FamilyMeans:
         most_rows = max(cells, key=lambda cell: len(cell.rows) if cell.counts else 0)
         self._add([most_rows])
         first = self._integrals[most_rows]
+        self.first_error = first.off
         self.serves = first.off <= _UNRESOLVED * goal + first.typical
         if not self.serves:
             return
@@ -255,17 +264,29 @@ class InterpolatedMeans:
         most_terms : int, optional
             Largest number of means or terms of series that are held; default as many as predictions.
         """
-        trees = _trees(prediction, kernel, goal)
-        if trees is None:
-            return None
         most = int(_SHARE * len(prediction))
-        most_terms = len(prediction) if most_terms is None else most_terms // len(trees)
-        families = list[_FamilyMeans]()
-        for part, tree in trees:
-            families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most, most_terms))
-            if not families[-1].serves:
+        most_terms = len(prediction) if most_terms is None else most_terms
+        # A density with a steep side is narrower than its quartiles say, and needs shorter cells.
+        before = np.inf
+        for shorter in _SHORTER:
+            trees = _trees(prediction, kernel, goal, shorter)
+            if trees is None:
                 return None
-        return InterpolatedMeans(families)
+            families = list[_FamilyMeans]()
+            for part, tree in trees:
+                families.append(
+                    _FamilyMeans(
+                        part, tree, integrate, _OF_GOAL * goal, most, most_terms // len(trees)
+                    )
+                )
+                if not families[-1].serves:
+                    break
+            else:
+                return InterpolatedMeans(families)
+            if families[-1].first_error > _FALLS * before:
+                return None
+            before = families[-1].first_error
+        return None
 
     def of(self, prediction: Predictive) -> Integrals:
         """Return the means (m, r), residuals (m,) and errors (m,) of some of the predictions."""
@@ -298,7 +319,7 @@ def _finite(tree: CellTree) -> bool:
 
 
 def _trees(
-    prediction: Predictive, kernel: Kernel, goal: float
+    prediction: Predictive, kernel: Kernel, goal: float, shorter: float = 1.0
 ) -> list[tuple[Parametric, CellTree]] | None:
     if len(prediction) < _LEAST_ROWS or prediction.columns > 1:
         return None
@@ -310,7 +331,7 @@ def _trees(
     for part in parts:
         if not is_parametric(part):
             return None
-        tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest)
+        tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest, shorter)
         if tree is None or not _finite(tree):
             return None
         trees.append((part, tree))

@@ -34,7 +34,7 @@ from fastmcmd.embedding.densities import (
 from fastmcmd.embedding.interpolation import InterpolatedMeans, integration_sites
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.predictive import Predictive, Truncated
+from fastmcmd.predictive import Predictive, ScipyPredictive, Truncated
 
 __all__ = [
     "LineFeatures",
@@ -348,8 +348,9 @@ def _interpolated(
 def _keys(prediction: Parametric) -> list[bytes]:
     """Return bytes that are the same for equal distributions alone."""
     family = prediction.base if isinstance(prediction, Truncated) else prediction
-    name = type(family).__name__.encode()
-    return [name + row.tobytes() for row in prediction.coordinates]
+    of_scipy = isinstance(family, ScipyPredictive)
+    name = family.frozen.dist.name if of_scipy else type(family).__name__
+    return [name.encode() + row.tobytes() for row in prediction.coordinates]
 
 
 def _features_of_all(

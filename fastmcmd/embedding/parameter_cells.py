@@ -163,17 +163,32 @@ class CellTree:
         Standard deviation of the bump of the output kernel.
     goal : float
         Error of interpolation, relative to the largest feature.
+    shorter : float
+        Factor by which moves within cells are shorter than the widths of distributions suggest.
     """
 
-    def __init__(self, prediction: Parametric, axes: Index, smallest: float, goal: float) -> None:
+    def __init__(
+        self,
+        prediction: Parametric,
+        axes: Index,
+        smallest: float,
+        goal: float,
+        shorter: float = 1.0,
+    ) -> None:
         self._prediction, self._axes, self._smallest, self._goal = prediction, axes, smallest, goal
+        self._shorter = shorter
         self._logarithmic = np.array(prediction.logarithmic)[axes]
         self._at = self.coordinates(prediction)
         self._root = self._divided(np.arange(len(prediction)), _DEEPEST)
 
     @staticmethod
-    def of(prediction: Parametric, kernel: Kernel, goal: float) -> CellTree | None:
-        """Return the cells, or None if no parameters or many differ, or for kernels without a length."""
+    def of(
+        prediction: Parametric, kernel: Kernel, goal: float, shorter: float = 1.0
+    ) -> CellTree | None:
+        """Return the cells, or None if no parameters or many differ, or for kernels without a length.
+
+        Moves within cells are ``shorter`` times as short as the widths of distributions suggest.
+        """
         if len(prediction) > _MOST_ROWS:
             prediction = prediction.take(
                 np.linspace(0, len(prediction) - 1, _MOST_ROWS).astype(np.intp)
@@ -186,7 +201,7 @@ class CellTree:
         length = variation_length(kernel, float(middle[0]))
         if not (np.isfinite(length) and length > 0):
             return None
-        return CellTree(prediction, axes, length / _OF_LENGTH, goal)
+        return CellTree(prediction, axes, length / _OF_LENGTH, goal, shorter)
 
     def coordinates(self, prediction: Parametric) -> Array:
         """Return the coordinates (m, k) of predictions that differ between rows."""
@@ -302,7 +317,7 @@ class CellTree:
                 base = base - np.where(np.isfinite(end), end, 0.0)[:, None]
                 moves = np.maximum(moves, _moves_of(base, len(low), 0.0))
         least = np.where(self._logarithmic, _OF_LOGARITHM * (high - low), 0.0)
-        return [float(move) for move in np.maximum(moves, least)]
+        return [float(move) for move in self._shorter * np.maximum(moves, least)]
 
 
 def _moves_of(quantiles: Array, k: int, smallest: float) -> Array:

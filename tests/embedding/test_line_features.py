@@ -5,11 +5,17 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import integrate, special
+from scipy import integrate, special, stats
 
 import fastmcmd as fm
 from fastmcmd.default_kernels import default_kernels_of
-from fastmcmd.embedding.line import common_line_features, line_features, serves_on_line
+from fastmcmd.embedding.line import (
+    common_line_features,
+    line_features,
+    line_means,
+    serves_on_line,
+)
+from fastmcmd.predictive import ScipyPredictive
 from tests.embedding.test_rare_predictions import values_by_definition
 
 KERNEL = 0.5 * fm.RBF(0.5 / 0.6**2) + 0.5 * fm.RBF(0.5 / 0.1**2) + fm.Constant(0.25)
@@ -28,6 +34,14 @@ FAMILIES = {
         fm.Mixture([fm.StudentT(ONE, CENTRES, 50 * ONE), fm.Gaussian(CENTRES, 0.2 * ONE)], [0.3, 0.7]),
         lambda w: 0.3 * np.exp(-50 * np.abs(w)) + 0.7 * np.exp(-0.02 * w**2),
     ),
+    "scipy.stats.levy": (
+        ScipyPredictive(stats.levy(CENTRES, 0.5), 3),
+        lambda w: np.exp((1j * np.sign(w) - 1) * np.sqrt(0.5 * np.abs(w))),
+    ),
+    "scipy.stats.gumbel_l": (
+        ScipyPredictive(stats.gumbel_l(CENTRES, 0.5), 3),
+        lambda w: special.gamma(1 + 0.5j * w),
+    ),
 }  # fmt: skip
 
 
@@ -36,7 +50,9 @@ def expected(spectrum, gap):
     total = 0.25
     for width in (0.6, 0.1):
         value, _ = integrate.quad(
-            lambda w, s=width: np.exp(-0.5 * (s * w) ** 2) * s * spectrum(w) * np.cos(w * gap),
+            lambda w, s=width: np.real(
+                np.exp(-0.5 * (s * w) ** 2) * s * spectrum(w) * np.exp(1j * w * gap)
+            ),
             0, 9 / width, epsabs=1e-12, epsrel=1e-12, limit=2000, points=(0.01, 0.1, 1.0),
         )  # fmt: skip
         total += value / np.sqrt(2 * np.pi)
@@ -53,7 +69,9 @@ def test_inner_products_follow_from_characteristic_functions(family):
     assert np.sqrt(features.residuals(outputs[:, None], p)).max() < 1e-6
     assert error.max() < 1e-7
     for i in range(3):
-        pairs = [expected(lambda w: spectrum(w) ** 2, CENTRES[i] - centre) for centre in CENTRES]
+        pairs = [
+            expected(lambda w: np.abs(spectrum(w)) ** 2, CENTRES[i] - centre) for centre in CENTRES
+        ]
         np.testing.assert_allclose(mean[i] @ mean.T, pairs, atol=2 * error.max() + 1e-11)
         cross = [expected(spectrum, CENTRES[i] - output) for output in outputs]
         np.testing.assert_allclose(mean[i] @ p.T, cross, atol=error.max() + 1e-8)
@@ -75,6 +93,34 @@ def test_panels_of_several_models_give_products_between_them():
                 for t in to
             ]
             np.testing.assert_allclose(means[one][2] @ means[other].T, target, atol=3e-7)
+
+
+def steep(name, n):
+    """Return predictions whose densities have a side much steeper than their quartiles tell."""
+    rng = np.random.default_rng(3)
+    loc, scale = np.sin(rng.normal(size=n)), np.full(n, 0.5)
+    parts = {
+        "levy": ScipyPredictive(stats.levy(loc, scale), n),
+        "invgamma": ScipyPredictive(stats.invgamma(4.0, loc, scale), n),
+        # Two families with the same coordinates: embeddings of one are not those of the other.
+        "gumbel": ScipyPredictive(stats.gumbel_r(loc, scale), n),
+    }
+    if name == "mixture":
+        return fm.Mixture([parts["levy"], parts["gumbel"]], np.array([0.3, 0.7]))
+    return parts[name]
+
+
+@pytest.mark.parametrize("name", ["levy", "invgamma", "mixture"])
+def test_steep_densities_of_many_rows_are_interpolated_in_shorter_cells(name):
+    prediction, outputs = steep(name, 4000), np.linspace(-2, 3, 50)
+    features, (of_rows,) = line_means(fm.RBF(2.0), outputs, [prediction], 1e-8)
+    mean, error = of_rows(np.arange(4000))
+    rows = np.arange(0, 4000, 97)
+    target, of_target = features.expected(prediction.take(rows), 1e-8)
+    difference = np.linalg.norm(mean[rows] - target, axis=1)
+    assert (difference <= error[rows] + of_target).all()
+    assert difference.max() > 0  # they were not integrated themselves
+    assert error.max() < 1e-7
 
 
 def test_densities_with_poles():

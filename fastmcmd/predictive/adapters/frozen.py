@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ScipyPredictive", "is_frozen", "is_of_scipy"]
 
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
+_FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes little time
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
 
@@ -101,12 +102,32 @@ class ScipyPredictive(ByQuadrature):
     @property
     def mean(self) -> Array:
         """Means (n,)."""
-        return self._all(self.frozen.mean())
+        return self._moments("m")[0]
 
     @property
     def variance(self) -> Array:
         """Variances (n,); infinite or NaN where the distribution has none."""
-        return self._all(self.frozen.var())
+        return self._moments("v")[0]
+
+    def _moments(self, names: str) -> list[Array]:
+        """Return the moments (n,) that letters of ``rv_continuous.stats`` name.
+
+        SciPy integrates in each row if a family has no formula, so equal shapes are integrated once.
+        """
+        if self._standard is None:
+            return [self._all(one) for one in np.atleast_1d(self.frozen.stats(moments=names))]
+        shapes, place, loc, scale = self._standard
+        standard = np.atleast_1d(self.frozen.dist.stats(*shapes.T, moments=names))
+        moments = []
+        for name, values in zip(names, standard.reshape(len(names), -1), strict=True):
+            of_rows = np.broadcast_to(values, len(shapes))[place]
+            with np.errstate(invalid="ignore"):
+                if name == "m":
+                    of_rows = of_rows * scale + loc
+                elif name == "v":
+                    of_rows = of_rows * scale * scale
+            moments.append(of_rows)
+        return moments
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -135,6 +156,30 @@ class ScipyPredictive(ByQuadrature):
         y = self.outcomes(y)
         return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
 
+    def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
+        part = self if rows is None else self.take(rows)
+        frozen = part.frozen
+        return part._rows(frozen.logpmf if self.discrete else frozen.logpdf, values)
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """Coordinates (n, k) of a continuous distribution: shapes, loc and the logarithm of the scale."""
+        assert self._standard is not None, "a family of SciPy"
+        shapes, place, loc, scale = self._standard
+        return np.column_stack([shapes[place], loc, np.log(scale)])
+
+    @property
+    def logarithmic(self) -> tuple[bool, ...]:
+        """Which coordinates are logarithms."""
+        return *(False for _ in range(self.frozen.dist.numargs)), False, True
+
+    def at(self, coordinates: Array) -> ScipyPredictive:
+        """Return the distributions of this family at coordinates (m, k)."""
+        *shapes, loc, log_scale = coordinates.T
+        frozen = self.frozen.dist(*shapes, loc=loc, scale=np.exp(log_scale))
+        return ScipyPredictive(frozen, len(coordinates))
+
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form for some families."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
@@ -154,17 +199,53 @@ class ScipyPredictive(ByQuadrature):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
-        if levels.ndim == 0:
-            return self._all(self.frozen.ppf(levels))
-        return self._rows(self.frozen.ppf, levels[None, :])
+        result = self._inverse("ppf", np.broadcast_to(levels.ravel(), (self._n, levels.size)))
+        return result[:, 0] if levels.ndim == 0 else result
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
-        return self._rows(self.frozen.ppf, levels)
+        return self._inverse("ppf", levels)
 
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j)."""
-        return self._rows(self.frozen.isf, levels)
+        return self._inverse("isf", levels)
+
+    def _inverse(self, name: str, levels: Array) -> Array:
+        """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) or (1, j).
+
+        Without a formula SciPy searches for number after number. So equal shapes are searched once, for
+        levels that all rows share, and others all at once.
+        """
+        dist, find = self.frozen.dist, getattr(self.frozen, name)
+        if self._n == 1 or self.has_quick_quantiles or self._standard is None:
+            return self._rows(find, levels)
+        shapes, place, loc, scale = self._standard
+        same_levels = levels.strides[0] == 0 or len(levels) == 1 or not (levels != levels[0]).any()
+        if not same_levels or len(shapes) > _FEW_SHAPES:
+            if self.discrete or not _is_own(dist, "_cdf"):
+                return self._rows(find, levels)
+            levels = np.broadcast_to(levels, (self._n, levels.shape[1]))
+            base = super()
+            return base.quantiles_at(levels) if name == "ppf" else base.upper_quantiles_at(levels)
+        search = getattr(dist, name)
+        found = search(levels[0][:, None], *shapes.T)
+        quantiles = np.broadcast_to(found, (levels.shape[1], len(shapes))).T[place]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(quantiles * scale[:, None] + loc[:, None])
+
+    @cached_property
+    def _standard(self) -> tuple[Array, NDArray[np.intp], Array, Array] | None:
+        """Distinct shapes (u, k), the place (n,) of each row's among them, ``loc`` (n,) and ``scale`` (n,).
+
+        None if the distribution does not tell its parameters as SciPy's do.
+        """
+        frozen = self.frozen
+        if not hasattr(frozen.dist, "_parse_args"):
+            return None
+        shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
+        rows = np.stack([self._all(one) for one in (*shapes, 0.0)], axis=1)
+        distinct, place = np.unique(rows, axis=0, return_inverse=True)
+        return distinct[:, :-1], place.reshape(-1), self._all(loc), self._all(scale)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
@@ -206,9 +287,7 @@ class ScipyPredictive(ByQuadrature):
 
     def _polynomial(self, degree: int, gamma: float, coef0: float, z: Array) -> Array | None:
         """Return ``E (gamma Y z + coef0)^degree`` from central moments."""
-        mean, variance, skewness, excess = (
-            self._all(v)[:, None] for v in self.frozen.stats("mvsk")
-        )
+        mean, variance, skewness, excess = (moment[:, None] for moment in self._moments("mvsk"))
         central: list[Any] = [
             1.0,
             0.0,
@@ -310,6 +389,11 @@ def _too_many() -> ValueError:
 
 def _has_formula(family: object) -> bool:
     """Return whether a family of scipy.stats has its own quantile function, rather than a search."""
+    return _is_own(family, "_ppf")
+
+
+def _is_own(family: object, name: str) -> bool:
+    """Return whether a family of scipy.stats has a formula of this name, not a search or an integral."""
     generic = (scipy.stats.rv_continuous, scipy.stats.rv_discrete)
-    quantile = getattr(type(family), "_ppf", None)
-    return all(quantile is not base._ppf for base in generic)
+    formula = getattr(type(family), name, None)
+    return all(formula is not getattr(base, name) for base in generic)

@@ -15,7 +15,10 @@ _LEAST_ROWS = 20  # with fewer rows, any assignment may look plausible
 _ABSURD_Z = 50.0  # error in standard deviations that no model makes in nearly all rows
 _NEARLY_ALL = 0.98  # share of the rows
 _NEARER = 3.0  # multiple of the scatter of outcomes that errors exceed
-_SOME_ROWS = 64  # rows whose moments are computed first
+_FEW_ROWS, _SOME_ROWS = (
+    8,
+    64,
+)  # rows whose moments are computed first: they may take an integral each
 _SAMUELSON = 2000  # draws up to which none is `_ABSURD_Z` standard deviations from their mean
 
 
@@ -31,9 +34,8 @@ def far_outcomes(y: Array, prediction: Predictive) -> list[str]:
     if isinstance(prediction, Draws) and prediction.array.shape[1] == 1:
         return []  # without a spread
     try:
-        if n > _SOME_ROWS:
-            some = np.linspace(0, n - 1, _SOME_ROWS).astype(np.intp)
-            if _share_of_far(y[some], prediction.take(some)) < _NEARLY_ALL:
+        for count in (_FEW_ROWS, _SOME_ROWS):
+            if n > count and not _may_be_far(y, prediction, count):
                 return []
         far = _share_of_far(y, prediction)
     except NumericalError:  # moments cannot be computed; code that needs them reports it
@@ -51,6 +53,13 @@ def far_outcomes(y: Array, prediction: Predictive) -> list[str]:
         "predicted mean: are units or arguments mixed up? The order is (y, prediction), with "
         "prediction=(mean, std)"
     ]
+
+
+def _may_be_far(y: Array, prediction: Predictive, count: int) -> bool:
+    """Tell whether so many of some rows are far that nearly all of `_SOME_ROWS` may be."""
+    some = np.linspace(0, len(y) - 1, count).astype(np.intp)
+    near = count * (1.0 - _share_of_far(y[some], prediction.take(some)))
+    return near <= (1.0 - _NEARLY_ALL) * max(count, _SOME_ROWS)
 
 
 def _share_of_far(y: Array, prediction: Predictive) -> float:

@@ -1,0 +1,147 @@
+"""Quantiles and moments of frozen distributions that rows share are those that SciPy gives each row."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fastmcmd as fm
+from fastmcmd.predictive import ScipyPredictive
+from fastmcmd.predictive.adapters.outcome_checks import far_outcomes
+
+N = 7
+LOC, SCALE = np.linspace(-2, 3, N), np.geomspace(0.1, 50, N)
+LEVELS = np.array([1e-12, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-9])
+# Families with and without a formula for quantiles: shapes that all rows share, or of each row's own.
+SHARED = {
+    "exponnorm": (1.5,),
+    "argus": (1.0,),
+    "foldnorm": (1.95,),
+    "johnsonsb": (4.3, 3.2),
+    "gumbel_r": (),
+}
+OWN = {"exponnorm": (SCALE,), "argus": (0.5 + SCALE,), "gengamma": (np.arange(1.0, 8), 2.0)}
+
+
+def cases(kinds):
+    return {
+        name: getattr(stats, name)(*shapes, loc=LOC, scale=SCALE) for name, shapes in kinds.items()
+    }
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_rows_that_share_shapes_have_scipy_quantiles_and_moments(name):
+    frozen = cases(SHARED)[name]
+    prediction = ScipyPredictive(frozen, N)
+    np.testing.assert_array_equal(prediction.quantile(LEVELS), frozen.ppf(LEVELS[:, None]).T)
+    np.testing.assert_array_equal(prediction.quantile(0.3), frozen.ppf(0.3))
+    shared_levels = np.broadcast_to(LEVELS, (N, len(LEVELS)))
+    expected = frozen.isf(LEVELS[:, None]).T
+    np.testing.assert_array_equal(prediction.upper_quantiles_at(shared_levels), expected)
+    np.testing.assert_array_equal(prediction.quantile([0.0, 1.0]), np.stack(frozen.support(), 1))
+    rows = np.array([5, 0, 3])
+    for part, parameters in ((prediction, slice(None)), (prediction.take(rows), rows)):
+        shapes = SHARED[name]
+        one = getattr(stats, name)(*shapes, loc=LOC[parameters], scale=SCALE[parameters])
+        np.testing.assert_allclose(part.mean, one.mean(), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(part.variance, one.var(), rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("own_levels", [False, True])
+def test_rows_of_their_own_shapes_have_scipy_quantiles_and_moments(name, own_levels):
+    frozen = cases(OWN)[name]
+    prediction = ScipyPredictive(frozen, N)
+    levels = np.tile(np.minimum(LEVELS, 1 - 1e-4), (N, 1))
+    if own_levels:
+        levels = levels ** np.linspace(0.8, 1.2, N)[:, None]
+    quantiles, upper = prediction.quantiles_at(levels), prediction.upper_quantiles_at(levels)
+    for row in range(N):
+        one = getattr(stats, name)(
+            *(np.broadcast_to(s, N)[row] for s in OWN[name]), LOC[row], SCALE[row]
+        )
+        # SciPy's own search ends at 2e-12 of the scale.
+        np.testing.assert_allclose(quantiles[row], one.ppf(levels[row]), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(one.sf(upper[row]), levels[row], rtol=1e-6, atol=2e-15)
+        assert prediction.mean[row] == pytest.approx(one.mean(), rel=1e-12)
+        assert prediction.variance[row] == pytest.approx(one.var(), rel=1e-11)
+
+
+def test_discrete_rows_have_scipy_quantiles_and_moments():
+    rate = np.array([0.3, 2.0, 2.0, 70.0])
+    frozen = stats.skellam(rate, 1.5, loc=[0, 3, -2, 1])
+    prediction = ScipyPredictive(frozen, 4)
+    np.testing.assert_array_equal(prediction.quantile(LEVELS), frozen.ppf(LEVELS[:, None]).T)
+    np.testing.assert_allclose(prediction.mean, frozen.mean(), rtol=1e-14)
+    np.testing.assert_allclose(prediction.variance, frozen.var(), rtol=1e-14)
+
+
+def test_moments_that_do_not_exist():
+    prediction = ScipyPredictive(stats.burr12([1.0, 3.0], [1.5, 1.0], scale=2.0), 2)
+    expected = stats.burr12([1.0, 3.0], [1.5, 1.0], scale=2.0)
+    np.testing.assert_allclose(prediction.mean, expected.mean(), rtol=1e-12)
+    np.testing.assert_array_equal(np.isfinite(prediction.variance), np.isfinite(expected.var()))
+    assert not np.isfinite(ScipyPredictive(stats.cauchy(LOC, SCALE), N).mean).any()
+
+
+@pytest.mark.parametrize("name", [*SHARED, "gengamma"])
+def test_coordinates_are_those_of_the_parameters(name):
+    frozen = (cases(SHARED) | cases(OWN))[name]
+    prediction = ScipyPredictive(frozen, N)
+    again = prediction.at(prediction.coordinates)
+    y = prediction.quantile(np.array([0.1, 0.6]))
+    np.testing.assert_allclose(again.quantile(np.array([0.1, 0.6])), y, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(again.log_densities(y), frozen.logpdf(y.T).T, rtol=1e-9, atol=1e-10)
+    some = np.array([4, 1])
+    np.testing.assert_array_equal(
+        prediction.log_densities(y[some], some), prediction.log_densities(y)[some]
+    )
+
+
+class WithoutParameters:
+    """A frozen distribution that does not tell its parameters as SciPy's do."""
+
+    args, kwds = (), {}
+
+    class dist:
+        name = "own"
+
+    mean, var, ppf, isf, rvs, support, stats = (
+        getattr(stats.expon, name)
+        for name in ("mean", "var", "ppf", "isf", "rvs", "support", "stats")
+    )
+
+
+def test_frozen_distributions_of_others():
+    prediction = ScipyPredictive(WithoutParameters(), 3)
+    np.testing.assert_array_equal(prediction.mean, np.ones(3))
+    np.testing.assert_array_equal(prediction.variance, np.ones(3))
+    np.testing.assert_allclose(
+        prediction.quantile([0.5, 0.9]), np.tile(stats.expon.ppf([0.5, 0.9]), (3, 1))
+    )
+
+
+@pytest.mark.parametrize("n", [20, 64, 65, 1000])
+@pytest.mark.parametrize("near", [0, 1, 2])
+def test_the_note_of_far_outcomes_counts_as_all_rows_do(rng, n, near):
+    """Moments of eight rows settle most cases, but not differently from those of 64."""
+    y = rng.normal(size=n) + 1e4
+    y[rng.choice(n, near, replace=False)] -= 1e4
+    nearly_all = near <= 0.02 * n or (n > 64 and near <= 1)
+    assert bool(far_outcomes(y, fm.Gaussian(np.zeros(n), 1.0))) == nearly_all
+
+
+@pytest.mark.parametrize(
+    ("family", "shapes"), [("powernorm", (4.5,)), ("levy_l", ()), ("skewcauchy", (0.53,))]
+)
+def test_lost_quantiles_of_tiny_levels_do_not_refuse_a_prediction(rng, family, shapes):
+    """SciPy's quantiles of level 1e-16 are infinite, or at the other end of the line."""
+    n = 30
+    x = rng.normal(size=n)
+    frozen = getattr(stats, family)(*shapes, loc=x, scale=0.5)
+    y = np.asarray(frozen.ppf(rng.uniform(0.05, 0.95, n)))
+    result = fm.cce(x, y, frozen, y_kernel=fm.RBF(0.5))
+    assert result.error_bound <= 1e-6
+    # Draws of the same predictions, at levels in the middle of equal parts.
+    draws = np.stack([frozen.ppf((k + 0.5) / 400) for k in range(400)], axis=1)
+    target = fm.cce(x, y, draws, y_kernel=fm.RBF(0.5)).values
+    np.testing.assert_allclose(result.values, target, atol=2e-3)
