@@ -33,14 +33,9 @@ Integrate = Callable[[Predictive], Integrals]
 
 _LEAST_ROWS = 1000  # rows from which interpolation is tried
 _SHARE = 0.5  # largest share of the rows that is integrated
-_SHORTER = (
-    1.0,
-    4.0,
-    16.0,
-)  # factors by which cells are shorter, one after another until series serve
-_FALLS = (
-    0.03  # ratio of errors of shorter cells from which cells are not yet shorter: series diverge
-)
+# Factors by which cells are shorter, one after another until series converge: a density with a steep side is
+# narrower than its quartiles say. Without the second ratio of errors, series of a kink diverge at any length.
+_SHORTER, _FALLS = (1.0, 4.0, 16.0), 0.03
 _OF_GOAL = 0.25  # share of the goal: error of interpolation
 _ROUNDS = 6  # rounds of bisections
 _TOTAL = 1.2  # integrals in all rounds, relative to the largest number in the end
@@ -96,6 +91,13 @@ class _FamilyMeans:
         Largest number of integrals.
     most_terms : int
         Largest number of means or terms of series.
+
+    Attributes
+    ----------
+    serves : bool
+        Whether interpolation saves enough.
+    divergence : float
+        Error of a cell whose series does not converge; 0 if that is not why interpolation does not serve.
     """
 
     def __init__(
@@ -116,8 +118,8 @@ class _FamilyMeans:
         most_rows = max(cells, key=lambda cell: len(cell.rows) if cell.counts else 0)
         self._add([most_rows])
         first = self._integrals[most_rows]
-        self.first_error = first.off
         self.serves = first.off <= _UNRESOLVED * goal + first.typical
+        self.divergence = 0.0 if self.serves else first.off
         if not self.serves:
             return
         self._add([cell for cell in cells if cell is not most_rows])
@@ -266,7 +268,6 @@ class InterpolatedMeans:
         """
         most = int(_SHARE * len(prediction))
         most_terms = len(prediction) if most_terms is None else most_terms
-        # A density with a steep side is narrower than its quartiles say, and needs shorter cells.
         before = np.inf
         for shorter in _SHORTER:
             trees = _trees(prediction, kernel, goal, shorter)
@@ -274,18 +275,17 @@ class InterpolatedMeans:
                 return None
             families = list[_FamilyMeans]()
             for part, tree in trees:
-                families.append(
-                    _FamilyMeans(
-                        part, tree, integrate, _OF_GOAL * goal, most, most_terms // len(trees)
-                    )
+                one = _FamilyMeans(
+                    part, tree, integrate, _OF_GOAL * goal, most, most_terms // len(trees)
                 )
-                if not families[-1].serves:
+                if not one.serves:
                     break
+                families.append(one)
             else:
                 return InterpolatedMeans(families)
-            if families[-1].first_error > _FALLS * before:
+            if not 0 < one.divergence <= _FALLS * before:
                 return None
-            before = families[-1].first_error
+            before = one.divergence
         return None
 
     def of(self, prediction: Predictive) -> Integrals:
