@@ -260,6 +260,19 @@ def test_clipped_to_almost_a_point(base, width, centre):
         np.testing.assert_allclose(clipped.crps(y), expected, rtol=1e-12, atol=1.01 * width)
 
 
+@pytest.mark.parametrize("base", [fm.Gaussian, fm.Logistic, fm.Laplace])
+@pytest.mark.parametrize("width", [1e-12, 3e-10, 1e-8])
+def test_clipped_to_a_few_numbers(base, width):
+    """Nodes of quadrature are rounded to the ends, where the cdf of the clipped distribution jumps."""
+    base, low = base(np.full(9, 20.0), np.ones(9)), np.linspace(18.0, 21.0, 9)
+    high = low + width
+    for share in (0.0, 0.4, 1.0):
+        y = low + share * (high - low)
+        score = Clipped(base, low, high).crps(y)
+        expected = base.cdf(low) ** 2 * (y - low) + base.sf(low) ** 2 * (high - y)
+        np.testing.assert_allclose(score, expected, rtol=10 * width + 1e-13)
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150])
 @pytest.mark.parametrize("base", [fm.Gaussian, fm.Logistic, fm.Laplace])
 def test_extreme_scales_and_outcomes(base, scale):
