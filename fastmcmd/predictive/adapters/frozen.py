@@ -110,11 +110,14 @@ class ScipyPredictive(ByQuadrature):
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
-        return self._all(self.frozen.cdf(self.outcomes(y)))
+        return self._all(_quietly(self.frozen.cdf, self.outcomes(y)))
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
-        return self._all(self.frozen.sf(self.outcomes(y)))
+        y = self.outcomes(y)
+        above = self._all(_quietly(self.frozen.sf, y))
+        missing = np.isnan(above) & ~np.isnan(y)  # far out in SciPy's inverse Gaussian
+        return np.where(missing, 1 - self.cdf(y), above) if missing.any() else above
 
     def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
@@ -123,7 +126,7 @@ class ScipyPredictive(ByQuadrature):
         # Evaluate midway between two values, so that rounding of y - loc does not matter.
         start = self._all(np.asarray(self.frozen.ppf(0.5)) % 1.0)
         below = np.ceil(self.outcomes(y) - start - _ROUNDING) - 0.5
-        return self._all(self.frozen.cdf(below + start))
+        return self._all(_quietly(self.frozen.cdf, below + start))
 
     def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y < y) and P(Y <= y): the same array for continuous distributions."""
@@ -133,7 +136,7 @@ class ScipyPredictive(ByQuadrature):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
-        return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
+        return self._all(_quietly(self.frozen.logpmf if self.discrete else self.frozen.logpdf, y))
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form for some families."""
@@ -155,7 +158,7 @@ class ScipyPredictive(ByQuadrature):
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
         if levels.ndim == 0:
-            return self._all(self.frozen.ppf(levels))
+            return self._all(_quietly(self.frozen.ppf, levels))
         return self._rows(self.frozen.ppf, levels[None, :])
 
     def quantiles_at(self, levels: Array) -> Array:
@@ -231,7 +234,7 @@ class ScipyPredictive(ByQuadrature):
 
     def _rows(self, function: Callable[[Array], ArrayLike], values: Array) -> Array:
         """Return ``function`` of values (n, L) or (1, L), evaluated row by row."""
-        result = np.asarray(function(values.T), dtype=np.float64).T
+        result = np.asarray(_quietly(function, values.T), dtype=np.float64).T
         return np.broadcast_to(result, (self._n, values.shape[1]))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
@@ -299,6 +302,12 @@ class ScipyPredictive(ByQuadrature):
                 "give draws of it"
             )
         return np.asarray(masses / total)
+
+
+def _quietly(function: Callable[[Array], ArrayLike], values: Array) -> ArrayLike:
+    """Return ``function(values)``: SciPy's formulas overflow in the tails, where the limits are right."""
+    with np.errstate(all="ignore"):
+        return function(values)
 
 
 def _too_many() -> ValueError:
