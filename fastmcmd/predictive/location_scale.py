@@ -342,8 +342,17 @@ def _mean_beyond(size: Array, df: Array, height: Array) -> Array:
 
 
 def _square_beyond(size: Array, df: Array) -> Array:
-    """Return the share of the integral of ``f(t) _mean_beyond(t)`` over t > 0 that lies beyond ``size``."""
-    return np.asarray(scipy.special.betainc(df - 0.5, 0.5, 1 / (1 + size * size / df)))
+    """Return the share of the integral of ``f(t) _mean_beyond(t)`` over t > 0 that lies beyond ``size``.
+
+    It is an incomplete beta function, of the smaller of two arguments whose sum is 1.
+    """
+    growth = size * size / df
+    df, is_far = np.broadcast_to(df, size.shape), growth > 1
+    share = np.empty(size.shape)
+    share[is_far] = scipy.special.betainc(df[is_far] - 0.5, 0.5, 1 / (1 + growth[is_far]))
+    near, few = growth[~is_far], df[~is_far] - 0.5
+    share[~is_far] = scipy.special.betaincc(0.5, few, near / (1 + near))
+    return share
 
 
 def _gini(df: Array) -> Array:

@@ -443,3 +443,27 @@ def test_scores_of_families_without_a_mean_are_infinite():
         as_predictive(stats.genextreme(np.array([-1.0, -2.0])), 2).crps([0.0, 1.0])
     ).all()
     assert np.isinf(as_predictive(stats.fisk(np.array([1.0, 0.5])), 2).crps([1.0, 1.0])).all()
+
+
+@pytest.mark.parametrize("df", [1.5, 5.3, 31.16, 100.0, 1e4])
+@pytest.mark.parametrize("low", [0.0, 1e-10, 9.3e-8, -9.3e-8, 1e-5, -1e-3, 3.0])
+def test_truncated_students_next_to_the_centre(df, low):
+    """The square of ``low`` may be less than the rounding of 1."""
+    nu, end = mpmath.mpf(df), mpmath.mpf(low)
+    height = mpmath.gamma((nu + 1) / 2) / mpmath.gamma(nu / 2) / mpmath.sqrt(nu * mpmath.pi)
+
+    def density(t):
+        return height * (1 + t * t / nu) ** (-(nu + 1) / 2)
+
+    with mpmath.workdps(30):
+        ends = [end, *(end + 2**k for k in range(-2, 6)), mpmath.inf]
+        mass = mpmath.quad(density, ends)
+        # The score at the lower end is the mean distance from it less half of that of two variables.
+        mean = mpmath.quad(lambda t: (t - end) * density(t), ends) / mass
+        beyond = mpmath.quad(lambda t: nu / (nu - 1) * (1 + t * t / nu) * density(t) ** 2, ends)
+        at_end = nu / (nu - 1) * (1 + end**2 / nu) * density(end)
+        # Half of E|Y - Y'| is E Y (2 F(Y) - 1) = 2 E M(Y) / mass - E Y, with M the integral of t f(t) beyond.
+        gini = 2 * beyond / mass**2 - at_end / mass
+        expected = float(mean - gini)
+    prediction = Truncated(StudentT([df], [0.0], [1.0]), low, np.inf)
+    np.testing.assert_allclose(prediction.crps([low]), expected, rtol=2e-12)
