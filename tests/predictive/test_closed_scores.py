@@ -461,9 +461,8 @@ def test_truncated_students_next_to_the_centre(df, low):
         # The score at the lower end is the mean distance from it less half of that of two variables.
         mean = mpmath.quad(lambda t: (t - end) * density(t), ends) / mass
         beyond = mpmath.quad(lambda t: nu / (nu - 1) * (1 + t * t / nu) * density(t) ** 2, ends)
+        # With M(t) the integral of s f(s) beyond t, it is 2 E M(Y) / mass - E Y.
         at_end = nu / (nu - 1) * (1 + end**2 / nu) * density(end)
-        # Half of E|Y - Y'| is E Y (2 F(Y) - 1) = 2 E M(Y) / mass - E Y, with M the integral of t f(t) beyond.
-        gini = 2 * beyond / mass**2 - at_end / mass
-        expected = float(mean - gini)
+        expected = float(mean - (2 * beyond / mass**2 - at_end / mass))
     prediction = Truncated(StudentT([df], [0.0], [1.0]), low, np.inf)
     np.testing.assert_allclose(prediction.crps([low]), expected, rtol=2e-12)
