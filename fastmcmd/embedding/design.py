@@ -78,16 +78,10 @@ class Design:
     def __len__(self) -> int:
         return len(self.x)
 
-    @property
-    def _total(self) -> float:
-        """The sum of all weights, which are one for each row by default."""
-        if self.row_weight is not None:
-            return float(self.weight.sum())
-        return float(len(self.x) if self.group is None else len(self.group))
-
     def shift(self, lam: float) -> NDArray[np.float64]:
         """Return the diagonal ``N lam / w`` (n,) of the regularised system."""
-        return self._total * lam / self.weight
+        # Of a design from a file, the weights are all that is known of its rows.
+        return float(self.weight.sum()) * lam / self.weight
 
     def average(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weighted mean (n, r) over equal inputs of row values (N, r)."""

@@ -9,6 +9,7 @@ from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between, scores_with_distance
+from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.wrapped import Derived
 
 __all__ = ["Clipped"]
@@ -53,11 +54,20 @@ class Clipped(Derived):
         piece = CDFPiece(self.low, self.high, below, rise, above)
         scores = scores_with_distance(y, piece, self.inner.piece_scores)
         if scores is None:
-            return super().crps(y)
+            return self._integrated(y)
         rows = np.flatnonzero(np.isnan(scores))
         if len(rows):
-            scores[rows] = Derived.crps(self.take(rows), y[rows])
+            scores[rows] = self.take(rows)._integrated(y[rows])
         return scores
+
+    def _integrated(self, y: Array) -> Array:
+        """Return scores (n,) by sums or quadrature."""
+        if self.discrete:
+            return super().crps(y)
+        inside = np.clip(y, self.low, self.high)
+        with np.errstate(invalid="ignore"):
+            distance = np.where(inside == y, 0.0, np.abs(y - inside))
+        return crps(_BetweenEnds(self.inner, self.low, self.high), inside) + distance
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Raise ValueError: outcomes at the ends have positive probability."""
@@ -82,3 +92,22 @@ class Clipped(Derived):
     def node_count(self) -> int:
         """Number of nodes per row."""
         return self.inner.node_count
+
+
+class _BetweenEnds(Clipped):
+    """The same distributions for arguments between the ends: their cdf does not jump at the ends.
+
+    A node of quadrature that is rounded to an end of a narrow interval would meet the jump.
+    """
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y <= y) (n,) at y between the ends."""
+        return self.inner.cdf(y)
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Return P(Y > y) (n,) at y between the ends."""
+        return self.inner.sf(y)
+
+    def take(self, rows: NDArray[np.intp]) -> _BetweenEnds:
+        """Return the distributions of some rows."""
+        return _BetweenEnds(self.inner.take(rows), self.low[rows], self.high[rows])

@@ -34,6 +34,7 @@ from fastmcmd.predictive.symmetric import Symmetric
 
 __all__ = ["Laplace", "StudentT", "Uniform"]
 
+_NEAR_CENTRE = 2.0  # |z| with a share of 0.005 or more of the squared density beyond it
 _FAR = 1e8  # multiple of sqrt(df) beyond which the tail equals its leading term
 _TINY = 1e-7  # level below which quantiles may lie that far out
 _NEAR = (
@@ -342,8 +343,17 @@ def _mean_beyond(size: Array, df: Array, height: Array) -> Array:
 
 
 def _square_beyond(size: Array, df: Array) -> Array:
-    """Return the share of the integral of ``f(t) _mean_beyond(t)`` over t > 0 that lies beyond ``size``."""
-    return np.asarray(scipy.special.betainc(df - 0.5, 0.5, 1 / (1 + size * size / df)))
+    """Return the share of the integral of ``f(t) _mean_beyond(t)`` over t > 0 that lies beyond ``size``.
+
+    Next to 0 its complement is computed, since ``1 / (1 + size^2 / df)`` loses the digits of ``size``.
+    """
+    growth = size * size / df
+    df, is_near = np.broadcast_to(df, size.shape), size < _NEAR_CENTRE
+    share = np.empty(size.shape)
+    share[~is_near] = scipy.special.betainc(df[~is_near] - 0.5, 0.5, 1 / (1 + growth[~is_near]))
+    near, power = growth[is_near], df[is_near] - 0.5
+    share[is_near] = 1 - scipy.special.betainc(0.5, power, near / (1 + near))
+    return share
 
 
 def _gini(df: Array) -> Array:

@@ -75,6 +75,19 @@ def test_estimators_come_back(name, tmp_path):
     assert contents(tmp_path / "a.npz") == contents(tmp_path / "b.npz")
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_of_repeated_and_weighted_rows_come_back(name, tmp_path):
+    x, y, prediction = data()
+    x, weights = x[np.arange(60) % 23], np.arange(60) % 4 * 0.7
+    options = {"x_kernel": fm.RBF(0.5), "y_kernel": "paper", "lam": 0.1, **ESTIMATORS[name]}
+    for row_weights in (None, weights):
+        fitted = fm.ConditionalCongruence(**options).fit(x, y, prediction, weights=row_weights)
+        fitted.save(tmp_path / "a.npz")
+        ours, theirs = fitted.evaluate(GRID), fm.load(tmp_path / "a.npz").evaluate(GRID)
+        np.testing.assert_array_equal(ours.values, theirs.values)
+        np.testing.assert_array_equal(ours.error_bounds, theirs.error_bounds)
+
+
 @pytest.mark.parametrize("kind", SAVABLE)
 def test_recalibrators_come_back(kind, tmp_path):
     x, y, prediction = data(400)

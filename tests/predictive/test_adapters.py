@@ -387,3 +387,24 @@ def test_heavy_tails_have_no_moments_by_quadrature():
     prediction = as_predictive(FakeTFP(stats.cauchy(LOC), ("mean", "variance")), 3)
     assert np.isnan(prediction.mean).all()
     assert np.isnan(prediction.variance).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("family", "shapes"),
+    [
+        ("gumbel_r", ()), ("gumbel_l", ()), ("genextreme", (1e-5,)), ("genextreme", (-5e-5,)),
+        ("genlogistic", (0.3,)), ("loggamma", (1.0,)), ("fisk", (30.0,)), ("loglaplace", (0.9,)),
+        ("invgauss", (1.0,)),
+    ],
+)  # fmt: skip
+def test_far_outcomes_of_scipy_families_give_no_warning(family, shapes):
+    """Formulas of SciPy overflow there, or give NaN for a survival function that is 0."""
+    y = np.array([-1e9, -30.0, 0.0, 30.0, 1e9])
+    prediction = as_predictive(getattr(stats, family)(*shapes, loc=np.zeros(5)), 5)
+    scores, tails = prediction.crps(y), prediction.sf(y)
+    assert not np.isnan([scores, tails, prediction.cdf(y), prediction.log_prob(y)]).any()
+    assert tails[0] == 1.0
+    assert tails[-1] <= 1e-8
+    if family != "loglaplace":  # its mean is infinite
+        np.testing.assert_allclose(scores[[0, -1]], 1e9, rtol=1e-8)

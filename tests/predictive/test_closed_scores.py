@@ -260,6 +260,19 @@ def test_clipped_to_almost_a_point(base, width, centre):
         np.testing.assert_allclose(clipped.crps(y), expected, rtol=1e-12, atol=1.01 * width)
 
 
+@pytest.mark.parametrize("base", [fm.Gaussian, fm.Logistic, fm.Laplace])
+@pytest.mark.parametrize("width", [1e-12, 3e-10, 1e-8])
+def test_clipped_to_a_few_numbers(base, width):
+    """Nodes of quadrature are rounded to the ends, where the cdf of the clipped distribution jumps."""
+    base, low = base(np.full(9, 20.0), np.ones(9)), np.linspace(18.0, 21.0, 9)
+    high = low + width
+    for share in (0.0, 0.4, 1.0):
+        y = low + share * (high - low)
+        score = Clipped(base, low, high).crps(y)
+        expected = base.cdf(low) ** 2 * (y - low) + base.sf(low) ** 2 * (high - y)
+        np.testing.assert_allclose(score, expected, rtol=10 * width + 1e-13)
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150])
 @pytest.mark.parametrize("base", [fm.Gaussian, fm.Logistic, fm.Laplace])
 def test_extreme_scales_and_outcomes(base, scale):
@@ -430,3 +443,26 @@ def test_scores_of_families_without_a_mean_are_infinite():
         as_predictive(stats.genextreme(np.array([-1.0, -2.0])), 2).crps([0.0, 1.0])
     ).all()
     assert np.isinf(as_predictive(stats.fisk(np.array([1.0, 0.5])), 2).crps([1.0, 1.0])).all()
+
+
+@pytest.mark.parametrize("df", [1.5, 5.3, 31.16, 100.0, 1e4])
+@pytest.mark.parametrize("low", [0.0, 1e-10, 9.3e-8, -9.3e-8, 1e-5, -1e-3, 3.0])
+def test_truncated_students_next_to_the_centre(df, low):
+    """The square of ``low`` may be less than the rounding of 1."""
+    nu, end = mpmath.mpf(df), mpmath.mpf(low)
+    height = mpmath.gamma((nu + 1) / 2) / mpmath.gamma(nu / 2) / mpmath.sqrt(nu * mpmath.pi)
+
+    def density(t):
+        return height * (1 + t * t / nu) ** (-(nu + 1) / 2)
+
+    with mpmath.workdps(30):
+        ends = [end, *(end + 2**k for k in range(-2, 6)), mpmath.inf]
+        mass = mpmath.quad(density, ends)
+        # The score at the lower end is the mean distance from it less half of that of two variables.
+        mean = mpmath.quad(lambda t: (t - end) * density(t), ends) / mass
+        beyond = mpmath.quad(lambda t: nu / (nu - 1) * (1 + t * t / nu) * density(t) ** 2, ends)
+        # With M(t) the integral of s f(s) beyond t, it is 2 E M(Y) / mass - E Y.
+        at_end = nu / (nu - 1) * (1 + end**2 / nu) * density(end)
+        expected = float(mean - (2 * beyond / mass**2 - at_end / mass))
+    prediction = Truncated(StudentT([df], [0.0], [1.0]), low, np.inf)
+    np.testing.assert_allclose(prediction.crps([low]), expected, rtol=2e-12)

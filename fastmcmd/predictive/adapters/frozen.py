@@ -131,11 +131,14 @@ class ScipyPredictive(ByQuadrature):
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
-        return self._all(self.frozen.cdf(self.outcomes(y)))
+        return self._all(_quietly(self.frozen.cdf, self.outcomes(y)))
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
-        return self._all(self.frozen.sf(self.outcomes(y)))
+        y = self.outcomes(y)
+        above = self._all(_quietly(self.frozen.sf, y))
+        missing = np.isnan(above) & ~np.isnan(y)  # far out in SciPy's inverse Gaussian
+        return np.where(missing, 1 - self.cdf(y), above) if missing.any() else above
 
     def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
@@ -144,7 +147,7 @@ class ScipyPredictive(ByQuadrature):
         # Evaluate midway between two values, so that rounding of y - loc does not matter.
         start = self._all(np.asarray(self.frozen.ppf(0.5)) % 1.0)
         below = np.ceil(self.outcomes(y) - start - _ROUNDING) - 0.5
-        return self._all(self.frozen.cdf(below + start))
+        return self._all(_quietly(self.frozen.cdf, below + start))
 
     def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y < y) and P(Y <= y): the same array for continuous distributions."""
@@ -154,7 +157,7 @@ class ScipyPredictive(ByQuadrature):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
-        return self._all(self.frozen.logpmf(y) if self.discrete else self.frozen.logpdf(y))
+        return self._all(_quietly(self.frozen.logpmf if self.discrete else self.frozen.logpdf, y))
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
@@ -199,8 +202,14 @@ class ScipyPredictive(ByQuadrature):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
+<<<<<<< HEAD
         result = self._inverse("ppf", np.broadcast_to(levels.ravel(), (self._n, levels.size)))
         return result[:, 0] if levels.ndim == 0 else result
+=======
+        if levels.ndim == 0:
+            return self._all(_quietly(self.frozen.ppf, levels))
+        return self._rows(self.frozen.ppf, levels[None, :])
+>>>>>>> 7a7f3d9a0171dbec71eacc64987400c638ec3455
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
@@ -310,7 +319,7 @@ class ScipyPredictive(ByQuadrature):
 
     def _rows(self, function: Callable[[Array], ArrayLike], values: Array) -> Array:
         """Return ``function`` of values (n, L) or (1, L), evaluated row by row."""
-        result = np.asarray(function(values.T), dtype=np.float64).T
+        result = np.asarray(_quietly(function, values.T), dtype=np.float64).T
         return np.broadcast_to(result, (self._n, values.shape[1]))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
@@ -378,6 +387,12 @@ class ScipyPredictive(ByQuadrature):
                 "give draws of it"
             )
         return np.asarray(masses / total)
+
+
+def _quietly(function: Callable[[Array], ArrayLike], values: Array) -> ArrayLike:
+    """Return ``function(values)``: SciPy's formulas overflow in the tails, where the limits are right."""
+    with np.errstate(all="ignore"):
+        return function(values)
 
 
 def _too_many() -> ValueError:
