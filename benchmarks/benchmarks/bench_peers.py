@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 import fastmcmd as fm
+from fastmcmd.predictive.clipped import Clipped
 
 Call = Callable[[], object]
 Pair = tuple[Call, Call]
@@ -69,6 +70,47 @@ _SHAPES = {
     "lognormal": ("LogNormal", "lognormal", (-2, 2), (0.2, 2)),
     "laplace": ("Laplace", "laplace", (-2, 2), (0.5, 2)),
 }
+
+
+def _two_piece(ours: str, score: str, family: str, theirs: str):
+    """Return the case of a score of two-piece distributions, which are constructed in the call."""
+
+    def case() -> Pair:
+        import scoringrules
+
+        y, loc, lower = _moments()
+        upper, make = _uniform(0.5, 2), getattr(fm, family)
+        function = getattr(scoringrules, f"{score}_{theirs}")
+        return (
+            lambda: getattr(fm.metrics, ours)(y, make(loc, lower, upper)),
+            lambda: function(y, lower, upper, loc),
+        )
+
+    return case
+
+
+def _exponential_with_mass() -> Pair:
+    import scoringrules
+
+    y, mass, scale = np.abs(_moments()[0]), _uniform(0, 0.3), _uniform(0.5, 2)
+    return (
+        lambda: fm.metrics.crps(y, fm.ZeroInflated(fm.Exponential(scale=scale), mass)),
+        lambda: scoringrules.crps_exponentialM(y, mass, 0.0, scale),
+    )
+
+
+def _censored_gamma() -> Pair:
+    import scoringrules
+
+    shape, rate, shift = (_uniform(*ends)[:ROWS] for ends in ((0.5, 5), (0.5, 2), (0.1, 1)))
+    y = np.maximum(_rng().gamma(shape, 1 / rate) - shift, 0.0)
+    low, high = np.zeros(ROWS), np.full(ROWS, np.inf)
+
+    def ours() -> object:
+        base = fm.predictive.as_predictive(stats.gamma(shape, -shift, 1 / rate), ROWS)
+        return Clipped(base, low, high).crps(y)
+
+    return ours, lambda: scoringrules.crps_csg0(y, shape, rate=rate, shift=shift)
 
 
 def _plain_r2(y, mean):
@@ -205,6 +247,15 @@ CASES: dict[str, Callable[[], Pair]] = {
     "r2, scikit-learn": _scikit_learn("r2", "r2_score"),
     "rmse, scikit-learn": _scikit_learn("rmse", "root_mean_squared_error"),
     "crps gaussian, properscoring": _properscoring_gaussian,
+    "crps two-piece normal, scoringrules": _two_piece("crps", "crps", "TwoPieceNormal", "2pnormal"),
+    "crps two-piece Laplace, scoringrules": _two_piece(
+        "crps", "crps", "TwoPieceLaplace", "2pexponential"
+    ),
+    "log score two-piece normal, scoringrules": _two_piece(
+        "log_score", "logs", "TwoPieceNormal", "2pnormal"
+    ),
+    "crps exponential with a mass, scoringrules": _exponential_with_mass,
+    "crps censored shifted gamma, scoringrules": _censored_gamma,
     "interval score, scoringrules": _interval,
     "interval score from ends, scoringrules": _interval_from,
     "crps of quantiles, scoringrules": _crps_of_quantiles,

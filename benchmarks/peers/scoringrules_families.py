@@ -130,20 +130,20 @@ def main(pattern=""):
                 if row.get("slowest", 0.0) * n / SIZES[0] > LONGEST:
                     continue
                 ours = getattr(names, f"{kind}_{name}")
-                predictions = []
+                arrays = []
                 keep = names._parametric(
-                    names.FAMILIES[name], lambda y, p, built=predictions: (built.append(p), y)[1]
+                    names.FAMILIES[name], lambda y, p, built=arrays: (built.extend((y, p)), y)[1]
                 )
                 keep(y, *values, **keywords)
-                prediction = names.as_predictive(predictions[0], n)
+                outcomes, prediction = arrays[0], names.as_predictive(arrays[1], n)
                 with np.errstate(all="ignore"):
                     difference = np.nanmax(
-                        np.abs(peer(y.copy(), *values, **keywords) - score(y, prediction))
+                        np.abs(peer(y.copy(), *values, **keywords) - score(outcomes, prediction))
                     )
                     seconds = alternate(
                         [
                             partial(ours, y, *values, **keywords),
-                            partial(score, y, prediction),
+                            partial(score, outcomes, prediction),
                             partial(_unchanged, peer, y, *values, **keywords),
                         ]
                     )

@@ -188,11 +188,14 @@ inline double piece_sum(const double (&z)[3], const double (&gaps)[2], const dou
   const double mass = between(l, u, tails[0], tails[2], 1.0), c = w / mass;
   const double square = between(l, u, squares[0], squares[1], total), mean = means[1];
   const double left = a > 0.0 ? a * a * gaps[0] : 0.0, right = b > 0.0 ? b * b * gaps[1] : 0.0;
-  const double inner = x * p + (mean - means[0]), outer = (mean - means[2]) - x * r;
+  // At an end the terms of its side vanish exactly, and no digits of theirs are lost.
+  const bool is_inside = gaps[0] > 0.0, is_before = gaps[1] > 0.0;
+  const double inner = is_inside ? x * p + (mean - means[0]) : 0.0, outer = is_before ? (mean - means[2]) - x * r : 0.0;
   const double both = x * ((p - r) * mass) + 2.0 * mean * mass - square;
   const double sum = left + right + 2.0 * c * (a * inner + b * outer) + c * c * both;
   const double size = fabs(x), masses = tails[0] + tails[2] + mass;
-  const double ends = a * (size * p + mean + means[0]) + b * (size * r + mean + means[2]);
+  const double lower = is_inside ? a * (size * p + mean + means[0]) : 0.0;
+  const double ends = lower + (is_before ? b * (size * r + mean + means[2]) : 0.0);
   const double inside = size * (p * p + r * r) + 2.0 * mass * mean + squares[0] + squares[1] + square + masses * mass;
   const double terms = left + right + 2.0 * c * ends + c * c * inside;
   // The mass may be a difference of tails, which rounded ends change: those of a normal distribution the most.

@@ -49,6 +49,8 @@ FAMILIES = {
     "lognormal": FamilySpec("LogNormal", ("mu", "sigma")),
     "gamma": FamilySpec("Gamma", ("shape", "rate")),
     "beta": FamilySpec("Beta", ("a", "b")),
+    "two-piece-normal": FamilySpec("TwoPieceNormal", ("loc", "lower_scale", "upper_scale")),
+    "two-piece-laplace": FamilySpec("TwoPieceLaplace", ("loc", "lower_scale", "upper_scale")),
     "uniform": FamilySpec("Uniform", ("low", "high")),
     "logistic": FamilySpec("Logistic", ("loc", "scale")),
     "exponential": FamilySpec("Exponential", ("rate",)),

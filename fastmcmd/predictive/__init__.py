@@ -20,6 +20,7 @@ from fastmcmd.predictive.mixture import Mixture
 from fastmcmd.predictive.positive import Gamma, LogNormal
 from fastmcmd.predictive.quantiles import Quantiles
 from fastmcmd.predictive.truncated import Truncated
+from fastmcmd.predictive.two_piece import TwoPieceLaplace, TwoPieceNormal
 from fastmcmd.predictive.weighted_draws import WeightedDraws
 from fastmcmd.predictive.zero_inflated import ZeroInflated
 
@@ -46,6 +47,8 @@ __all__ = [
     "ScipyPredictive",
     "StudentT",
     "Truncated",
+    "TwoPieceLaplace",
+    "TwoPieceNormal",
     "Uniform",
     "Weibull",
     "WeightedDraws",

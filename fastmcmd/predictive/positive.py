@@ -14,6 +14,7 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_functions
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.gamma_functions import (
     half_excess,
@@ -21,6 +22,7 @@ from fastmcmd.predictive.numerics.gamma_functions import (
     log_x_density,
     stirling_error,
 )
+from fastmcmd.predictive.numerics.gamma_pieces import gamma_piece_scores
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -319,6 +321,13 @@ class Gamma(PearsonFamily):
         """Standard deviations (n,); infinite where they overflow."""
         with np.errstate(over="ignore"):
             return np.asarray(np.sqrt(self.concentration) / self.rate)
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN where digits are lost."""
+        with np.errstate(over="ignore"):
+            low, high = piece.low * self.rate, piece.high * self.rate
+            standard = piece._replace(low=low, high=high)
+            return gamma_piece_scores(y * self.rate, self.concentration, standard) / self.rate
 
     def _shapes(self) -> tuple[Array, ...]:
         return (self.concentration,)

@@ -12,6 +12,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, Predictive, parameter
 from fastmcmd.predictive.numerics.density_panels import are_shared
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 __all__ = ["ZeroInflated"]
 
@@ -163,14 +164,7 @@ class ZeroInflated(Predictive):
 
     def _score(self, y: Array, base_score: Array, at_zero: Array) -> Array:
         """Return the score (n,) from those of the base at y and 0."""
-        p = self.probability
-        # Rearranged to avoid subtracting p D(0) from D(y) when p is nearly 1.
-        with np.errstate(invalid="ignore"):
-            base_part = np.where(y == 0, 0.0, base_score - at_zero) + (1 - p) * at_zero
-            # Infinite where the base has no finite score.
-            base_part = np.where(np.isinf(at_zero), at_zero, base_part)
-            score = np.where(p < 1, p * np.abs(y) + (1 - p) * base_part, np.abs(y))
-        return np.where(np.isfinite(y), score, np.abs(y))
+        return by_rows(_score, y, base_score, at_zero, self.probability)
 
     @property
     def shares_panels(self) -> bool:
@@ -313,3 +307,13 @@ class ZeroInflated(Predictive):
             )  # its own quadrature, to its own tolerance
         p = self.probability[:, None]
         return np.asarray(p * kernel(np.zeros((1, 1)), points) + (1 - p) * base_part)
+
+
+def _score(y: Array, base_score: Array, at_zero: Array, p: Array) -> Array:
+    """Return the score (n,) of distributions with additional zeros of probability p."""
+    # Rearranged to avoid subtracting p D(0) from D(y) when p is nearly 1.
+    base_part = np.where(y == 0, 0.0, base_score - at_zero) + (1 - p) * at_zero
+    # Infinite where the base has no finite score.
+    base_part = np.where(np.isinf(at_zero), at_zero, base_part)
+    score = np.where(p < 1, p * np.abs(y) + (1 - p) * base_part, np.abs(y))
+    return np.where(np.isfinite(y), score, np.abs(y))

@@ -16,6 +16,7 @@ from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Gaussian, Predictive, ScipyPredictive
 from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Array, Nodes, check_levels, uniform_levels
+from fastmcmd.predictive.two_piece import TwoPiece
 from fastmcmd.predictive.wrapped import Derived
 from fastmcmd.recalibration.levels import Rule, far_below, rule
 from fastmcmd.recalibration.monotone import MonotoneMap
@@ -334,7 +335,7 @@ def _standardised(prediction: Predictive) -> _Standard | None:
             mean, scale = prediction.mean, prediction.scale
             location = mean + scale * (inner.location - prediction.inner.mean)
             return _Standard(inner.shapes, inner.shape_index, location, inner.scale * scale)
-        case ScipyPredictive() if not prediction.discrete:
+        case ScipyPredictive() if not (prediction.discrete or isinstance(prediction, TwoPiece)):
             return _of_scipy(prediction)
     return None
 

@@ -50,6 +50,12 @@ def families(fm: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
         "Quantiles": (fm.Quantiles, {"levels": LEVELS, "values": np.sort(SETS[:, :3], axis=1)}),
         "StudentT": (fm.StudentT, {"df": positive + 3, "loc": MEAN, "scale": STD}),
         "Truncated": (fm.Truncated, {"base": fm.Gaussian(MEAN, STD), "low": -2.0, "high": 2.0}),
+        "TwoPieceLaplace": (
+            fm.TwoPieceLaplace, {"loc": MEAN, "lower_scale": STD, "upper_scale": positive},
+        ),
+        "TwoPieceNormal": (
+            fm.TwoPieceNormal, {"loc": MEAN, "lower_scale": STD, "upper_scale": positive},
+        ),
         "Uniform": (fm.Uniform, {"low": MEAN - 1, "high": MEAN + 1}),
         "Binomial": (fm.Binomial, {"n": np.full(N, 9.0), "p": positive / 4}),
         "Exponential": (fm.Exponential, {"rate": positive}),

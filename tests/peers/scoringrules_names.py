@@ -1,6 +1,6 @@
 """The names of scoringrules, computed by fastmcmd, for scoringrules' own test files.
 
-Arrays of any shape become rows. Families with point masses or two pieces are mixtures of fastmcmd's.
+Arrays of any shape become rows. Families with point masses at both ends are mixtures of fastmcmd's.
 Importing this module changes nothing outside it; `run.py` puts it in the place of scoringrules.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -393,29 +393,27 @@ def _csg0(shape: Any, rate: Any = None, *, scale: Any = None, shift: Any = 0.0) 
     return Clipped(inner, np.zeros(len(shape)), np.full(len(shape), np.inf))
 
 
+class _Shifted(NamedTuple):
+    """A prediction of the outcomes minus a location."""
+
+    prediction: Any
+    location: Array
+
+
 def _shifted_exponential(location: Any = 0.0, scale: Any = 1.0) -> Any:
-    return fm.Truncated(fm.Laplace(location, scale), low=location)
+    return _Shifted(fm.Exponential(scale=scale), location)
 
 
 def _exponential_m(mass: Any = 0.0, location: Any = 0.0, scale: Any = 1.0) -> Any:
-    parts = [_shifted_exponential(location, scale), _atom(location)]
-    return fm.Mixture(parts, np.stack([1 - mass, mass], axis=1))
-
-
-def _two_pieces(lower: Any, upper: Any, location: Any, share: Any) -> Any:
-    """Return the lower half of one distribution joined to the upper half of another."""
-    parts = [fm.Truncated(lower, high=location), fm.Truncated(upper, low=location)]
-    return fm.Mixture(parts, np.stack([share, 1 - share], axis=1))
+    return _Shifted(fm.ZeroInflated(fm.Exponential(scale=scale), mass), location)
 
 
 def _two_piece_exponential(scale1: Any, scale2: Any, location: Any = 0.0) -> Any:
-    sides = (fm.Laplace(location, scale) for scale in (scale1, scale2))
-    return _two_pieces(*sides, location, scale1 / (scale1 + scale2))
+    return fm.TwoPieceLaplace(location, scale1, scale2)
 
 
 def _two_piece_normal(scale1: Any, scale2: Any, location: Any = 0.0) -> Any:
-    sides = (fm.Gaussian(location, scale) for scale in (scale1, scale2))
-    return _two_pieces(*sides, location, scale1 / (scale1 + scale2))
+    return fm.TwoPieceNormal(location, scale1, scale2)
 
 
 def _gpd(shape: Any, location: Any = 0.0, scale: Any = 1.0, mass: Any = 0.0) -> Any:
@@ -488,6 +486,8 @@ def _parametric(family: Callable[..., Any], score: Callable[..., Array]) -> Call
         obs, *flat = (one.reshape(-1) for one in arrays)
         split = len(positional)
         filled = family(*flat[:split], **dict(zip(keywords, flat[split:], strict=True)))
+        if isinstance(filled, _Shifted):
+            obs, filled = obs - filled.location, filled.prediction
         return np.reshape(score(obs, filled), shape)[()]
 
     return result

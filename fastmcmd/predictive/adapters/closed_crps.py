@@ -15,13 +15,18 @@ import numpy as np
 import scipy
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive.numerics.closed_scores import exponential_scores
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    exponential_scores,
+    scores_with_distance,
+)
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
+from fastmcmd.predictive.numerics.gamma_pieces import gamma_piece_scores
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
 
-__all__ = ["closed_crps"]
+__all__ = ["closed_crps", "closed_piece_scores"]
 
 _NEAR_ZERO = 1e-4  # sizes of shapes below which differences lose more than four digits
 _FAR = 1e300  # standardised outcome beyond which only the distance matters
@@ -45,6 +50,26 @@ def closed_crps(frozen: rv_frozen, y: Array) -> Array | None:
         return np.where(is_far & np.isfinite(standard), np.abs(gap), scale * standard)
 
     return by_rows(scores, y, loc, scale, *shapes, step=SLOW_STEP)
+
+
+def closed_piece_scores(frozen: rv_frozen, y: Array, piece: CDFPiece) -> Array | None:
+    """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; None without a formula."""
+    if frozen.dist.name != "gamma":
+        return None
+    shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
+    shape, loc, scale = (
+        np.broadcast_to(np.asarray(one, dtype=np.float64), y.shape) for one in (*shapes, loc, scale)
+    )
+    with np.errstate(over="ignore"):
+        standard = piece._replace(low=(piece.low - loc) / scale, high=(piece.high - loc) / scale)
+        return scale * gamma_piece_scores((y - loc) / scale, shape, standard)
+
+
+def _gamma(z: Array, a: Array) -> Array:
+    none, ends = np.zeros(len(z)), np.full(len(z), np.inf)
+    line = CDFPiece(none, ends, none, none + 1, none)
+    scores = scores_with_distance(z, line, lambda y, piece: gamma_piece_scores(y, a, piece))
+    return np.full(len(z), np.nan) if scores is None else scores
 
 
 def _exponential(z: Array) -> Array:
@@ -120,6 +145,7 @@ def _skew_normal(z: Array, a: Array) -> Array:
 
 _FORMULAS: dict[str, Callable[..., Array]] = {
     "expon": _exponential,
+    "gamma": _gamma,
     "gumbel_r": _gumbel,
     "genextreme": _extreme,
     "fisk": _log_logistic,

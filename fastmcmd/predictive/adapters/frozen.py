@@ -15,10 +15,11 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
-from fastmcmd.predictive.adapters.closed_crps import closed_crps
+from fastmcmd.predictive.adapters.closed_crps import closed_crps, closed_piece_scores
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece
 from fastmcmd.predictive.numerics.quadrature import (
     Ends,
     composite,
@@ -193,6 +194,12 @@ class ScipyPredictive(ByQuadrature):
         if len(rows):
             scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
         return scores
+
+    def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; None without a formula."""
+        if type(self) is not ScipyPredictive or not is_of_scipy(self.frozen.dist):
+            return None
+        return closed_piece_scores(self.frozen, y, piece)
 
     @property
     def has_quick_quantiles(self) -> bool:
