@@ -33,8 +33,8 @@ Integrate = Callable[[Predictive], Integrals]
 
 _LEAST_ROWS = 1000  # rows from which interpolation is tried
 _SHARE = 0.5  # largest share of the rows that is integrated
-# Factors by which cells are shorter, one after another until series converge: a density with a steep side is
-# narrower than its quartiles say. Without the second ratio of errors, series of a kink diverge at any length.
+# Factors by which cells are shorter, one after another until series converge: a density with a steep side
+# is narrower than its quartiles say. If errors fall less than by the ratio, series of a kink diverge.
 _SHORTER, _FALLS = (1.0, 4.0, 16.0), 0.03
 _OF_GOAL = 0.25  # share of the goal: error of interpolation
 _ROUNDS = 6  # rounds of bisections

@@ -445,7 +445,6 @@ def test_scores_of_families_without_a_mean_are_infinite():
     assert np.isinf(as_predictive(stats.fisk(np.array([1.0, 0.5])), 2).crps([1.0, 1.0])).all()
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("df", [1.5, 5.3, 31.16, 100.0, 1e4])
 @pytest.mark.parametrize("low", [0.0, 1e-10, 9.3e-8, -9.3e-8, 1e-5, -1e-3, 3.0])
 def test_truncated_students_next_to_the_centre(df, low):
@@ -467,7 +466,8 @@ def test_truncated_students_next_to_the_centre(df, low):
         expected = float(mean - (2 * beyond / mass**2 - at_end / mass))
     prediction = Truncated(StudentT([df], [0.0], [1.0]), low, np.inf)
     np.testing.assert_allclose(prediction.crps([low]), expected, rtol=2e-12)
-=======
+
+
 def _censored_gamma_score(shape, shift, y):
     """Return the score of Scheuerer & Hamill (2015), equation 11, of rate 1; terms cancel."""
     a, d, z = mpmath.mpf(shape), mpmath.mpf(shift), mpmath.mpf(y) + mpmath.mpf(shift)
@@ -541,4 +541,3 @@ def test_outcomes_at_the_end_of_a_piece_lose_no_digits(base):
         lambda t: 1 - 0.1 * np.array([one.sf([v])[0] for v in t]) / tail, 1.5, [1.5, 40.0]
     )
     np.testing.assert_allclose(scores, expected, rtol=1e-10)
->>>>>>> a9ccc3ff3d294510d2ce113ee07b777b575f4c50

@@ -209,14 +209,8 @@ class ScipyPredictive(ByQuadrature):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
-<<<<<<< HEAD
         result = self._inverse("ppf", np.broadcast_to(levels.ravel(), (self._n, levels.size)))
         return result[:, 0] if levels.ndim == 0 else result
-=======
-        if levels.ndim == 0:
-            return self._all(_quietly(self.frozen.ppf, levels))
-        return self._rows(self.frozen.ppf, levels[None, :])
->>>>>>> 7a7f3d9a0171dbec71eacc64987400c638ec3455
 
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
@@ -243,10 +237,9 @@ class ScipyPredictive(ByQuadrature):
             levels = np.broadcast_to(levels, (self._n, levels.shape[1]))
             base = super()
             return base.quantiles_at(levels) if name == "ppf" else base.upper_quantiles_at(levels)
-        search = getattr(dist, name)
-        found = search(levels[0][:, None], *shapes.T)
-        quantiles = np.broadcast_to(found, (levels.shape[1], len(shapes))).T[place]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
+            of_shapes = getattr(dist, name)(levels[0][:, None], *shapes.T)
+            quantiles = np.broadcast_to(of_shapes, (levels.shape[1], len(shapes))).T[place]
             return np.asarray(quantiles * scale[:, None] + loc[:, None])
 
     @cached_property
