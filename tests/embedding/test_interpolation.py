@@ -104,6 +104,7 @@ def test_coordinates_are_those_of_the_parameters(name):
     np.testing.assert_allclose(same.quantile(levels), prediction.quantile(levels), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", families(2))
 def test_every_family_is_interpolated_within_its_errors(name):
     prediction, means, integrals, goal = means_of_family(name)
@@ -118,6 +119,7 @@ def test_every_family_is_interpolated_within_its_errors(name):
     assert 0.7 < np.median(residual[rows] / residuals) < 2  # series on panels round up
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["StudentT", "Gamma", "Laplace"])
 def test_features_are_those_of_scipy_quadrature(name):
     prediction, means, _, _ = means_of_family(name)
@@ -145,6 +147,7 @@ def test_features_are_those_of_scipy_quadrature(name):
         assert np.linalg.norm(total - mean[place]) <= error[place] + 1e-9
 
 
+@pytest.mark.slow
 def test_mixtures_are_sums_of_their_families():
     loc, scale = cloud(8000)
     parts = [predictive.StudentT(4.0, loc, scale), predictive.Laplace(loc + 1, scale)]
@@ -156,6 +159,7 @@ def test_mixtures_are_sums_of_their_families():
     assert_within_errors(means, integrals, prediction.take(rows))
 
 
+@pytest.mark.slow
 def test_mixtures_with_gaussian_components_are_interpolated():
     loc, scale = cloud(8000)
     parts = [predictive.StudentT(4.0, loc, scale), fm.Gaussian(loc + 1, 0.5 * scale)]
@@ -168,6 +172,7 @@ def test_mixtures_with_gaussian_components_are_interpolated():
     assert_within_errors(means, integrals, gaussian.take(np.arange(100)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_rare_rows_unlike_the_rest_are_integrated_themselves(seed):
     rng = np.random.default_rng(seed)
@@ -179,6 +184,7 @@ def test_rare_rows_unlike_the_rest_are_integrated_themselves(seed):
     assert_within_errors(means, integrals, prediction.take(rare))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_errors_of_rare_narrow_rows_hold_under_a_weak_narrow_kernel(seed):
     """The kernel's length hides its narrow part, which only one row in a hundred resolves."""
@@ -358,6 +364,7 @@ def test_errors_at_points_are_those_of_rows_near_them():
     assert (np.exp(at @ np.array([0.5, 0.8, 0.3])) < 1.5 * cell.errors_of(slow, at)).all()
 
 
+@pytest.mark.slow
 def test_few_terms_are_held_for_three_parameters():
     prediction = families(20_000)["StudentT, own df"]
     features = features_of(KERNEL, prediction)
@@ -372,6 +379,7 @@ def test_few_terms_are_held_for_three_parameters():
     assert InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_terms=500) is None
 
 
+@pytest.mark.slow
 def test_many_features_of_heavy_tails_are_integrated_exactly():
     """Wide rows come last where nodes are allotted."""
     rng = np.random.default_rng(12)
