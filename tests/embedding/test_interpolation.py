@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -79,9 +79,9 @@ def means_of(prediction, kernel=KERNEL, goal=GOAL):
     return InterpolatedMeans.of_all(prediction, kernel, integrals, goal), integrals
 
 
-@lru_cache(maxsize=None)
+@cache
 def means_of_family(name):
-    """Return predictions of a family, their interpolated means, a function that integrates rows, and the goal."""
+    """Return a family, its interpolated means, a function that integrates rows, and the goal."""
     own_df = name == "StudentT, own df"
     prediction = families(20_000 if own_df else ROWS)[name]
     goal = 100 * GOAL if own_df else GOAL  # three parameters need more points
