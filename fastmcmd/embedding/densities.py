@@ -78,9 +78,11 @@ def is_parametric(prediction: Predictive) -> TypeGuard[Parametric]:
     """
     if isinstance(prediction, Truncated):
         return isinstance(prediction.base, (Family, Gaussian)) and not prediction.kinks().shape[1]
-    if isinstance(prediction, ScipyPredictive):
-        return is_of_scipy(prediction.frozen.dist) and not prediction.discrete
-    return isinstance(prediction, (Family, Gaussian))
+    if isinstance(prediction, (Family, Gaussian)):
+        return True
+    if not isinstance(prediction, ScipyPredictive) or prediction.discrete:
+        return False
+    return is_of_scipy(prediction.frozen.dist)
 
 
 def has_panels(prediction: Predictive) -> bool:

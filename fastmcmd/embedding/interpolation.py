@@ -332,8 +332,9 @@ def _trees(
         if not is_parametric(part):
             return None
         tree = CellTree.of(part, kernel, _OF_GOAL * goal / largest, shorter)
-        if tree is None or not _finite(tree):
+        if tree is None:
             return None
         trees.append((part, tree))
-    size = sum(tree.size for _, tree in trees)
-    return trees if size <= _SHARE * len(prediction) * len(trees) else None
+    if sum(tree.size for _, tree in trees) > _SHARE * len(prediction) * len(trees):
+        return None
+    return trees if all(_finite(tree) for _, tree in trees) else None

@@ -348,8 +348,8 @@ def _interpolated(
 def _keys(prediction: Parametric) -> list[bytes]:
     """Return bytes that are the same for equal distributions alone."""
     family = prediction.base if isinstance(prediction, Truncated) else prediction
-    of_scipy = isinstance(family, ScipyPredictive)
-    name = family.frozen.dist.name if of_scipy else type(family).__name__
+    dist = family.frozen.dist if type(family) is ScipyPredictive else None
+    name = type(family).__name__ if dist is None else str(dist.name)
     return [name.encode() + row.tobytes() for row in prediction.coordinates]
 
 

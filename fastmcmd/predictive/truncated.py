@@ -390,7 +390,7 @@ class Truncated(ByQuadrature):
         if self._inverts:
             return self._inverse(levels, 1 - levels)
         if len(self._cancelled) and not self.discrete:
-            return self._inverse_with_narrow(levels, 1 - levels)
+            return self._inverse_with_narrow(levels, 1 - levels, exact=True)
         quantiles = self._searched(levels)
         # With an infinite end, rounding makes the cdf reach 1 at a finite number.
         last = (levels >= 1) & np.isinf(self.high)[:, None]
@@ -475,7 +475,7 @@ class Truncated(ByQuadrature):
         Unless they must be ``exact``, those beside an end of the interval may be off by rounding of levels.
         """
         if len(self._cancelled):
-            return self._inverse_with_narrow(level, complement)
+            return self._inverse_with_narrow(level, complement, exact)
         mass = self._mass[:, None]
         lower = self._below[:, None] + level * mass
         upper = self._above[:, None] + complement * mass
@@ -532,7 +532,7 @@ class Truncated(ByQuadrature):
             if not len(remaining):
                 return
 
-    def _inverse_with_narrow(self, level: Array, complement: Array) -> Array:
+    def _inverse_with_narrow(self, level: Array, complement: Array, exact: bool) -> Array:
         level, complement = (
             np.broadcast_to(v, (len(self), v.shape[1])) for v in (level, complement)
         )
@@ -544,7 +544,7 @@ class Truncated(ByQuadrature):
         if len(other_rows):
             other_part = self.take(other_rows)
             out[other_rows] = (
-                other_part._inverse(level[other_rows], complement[other_rows])
+                other_part._inverse(level[other_rows], complement[other_rows], exact)
                 if other_part._inverts
                 else other_part.quantiles_at(level[other_rows])
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -21,8 +22,16 @@ from fastmcmd.embedding.parameter_series import ParameterSeries
 from fastmcmd.embedding.quadrature import mean_features_by_nodes
 
 predictive = fm.predictive
-KERNEL = 0.5 * fm.RBF(0.3) + 0.5 * fm.RBF(4.0)
+KERNEL = 0.5 * fm.RBF(0.05) + 0.5 * fm.RBF(0.5)  # narrow ones need hundreds of features in tails
+NARROW = 0.5 * fm.RBF(0.3) + 0.5 * fm.RBF(4.0)
+KERNELS = {  # densities with jumps, and those that are narrow near 0
+    "Uniform": fm.RBF(0.1),
+    "LogNormal": NARROW,
+    "GeneralizedPareto": NARROW,
+    "Gamma": NARROW,
+}
 GOAL = 1e-8
+ROWS = 8000
 
 
 def cloud(n, seed=0, columns=2):
@@ -70,6 +79,15 @@ def means_of(prediction, kernel=KERNEL, goal=GOAL):
     return InterpolatedMeans.of_all(prediction, kernel, integrals, goal), integrals
 
 
+@cache
+def means_of_family(name):
+    """Return a family, its interpolated means, a function that integrates rows, and the goal."""
+    own_df = name == "StudentT, own df"
+    prediction = families(20_000 if own_df else ROWS)[name]
+    goal = 100 * GOAL if own_df else GOAL  # three parameters need more points
+    return prediction, *means_of(prediction, KERNELS.get(name, KERNEL), goal), goal
+
+
 def assert_within_errors(means, integrals, some):
     """Compare interpolated means of some predictions with their integrals."""
     mean, _, error = means.of(some)
@@ -86,32 +104,29 @@ def test_coordinates_are_those_of_the_parameters(name):
     np.testing.assert_allclose(same.quantile(levels), prediction.quantile(levels), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", families(2))
 def test_every_family_is_interpolated_within_its_errors(name):
-    own_df = name == "StudentT, own df"
-    prediction = families(20_000 if own_df else 8000)[name]
-    goal = 100 * GOAL if own_df else GOAL  # three parameters need more points
-    kernel = fm.RBF(0.1) if name == "Uniform" else KERNEL  # densities with jumps, too
-    means, integrals = means_of(prediction, kernel, goal)
+    prediction, means, integrals, goal = means_of_family(name)
     assert means is not None
     mean, residual, error = means.of(prediction)
     rows = np.random.default_rng(1).choice(len(prediction), 50, replace=False)
     expected, residuals, errors = integrals(prediction.take(rows))
     differences = np.linalg.norm(mean[rows] - expected, axis=1)
     assert (differences <= error[rows] + errors).all()
-    if not own_df:  # others exhaust the work for refinement
+    if name != "StudentT, own df":  # others exhaust the work for refinement
         assert np.median(error) < 4 * max(goal, np.median(errors))
     assert 0.7 < np.median(residual[rows] / residuals) < 2  # series on panels round up
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["StudentT", "Gamma", "Laplace"])
 def test_features_are_those_of_scipy_quadrature(name):
-    prediction = families(9000)[name]
-    loc, scale = cloud(9000)
+    prediction, means, _, _ = means_of_family(name)
+    loc, scale = cloud(ROWS)
     positive = 1.5 + np.tanh(loc)
-    means, _ = means_of(prediction)
-    features = features_of(KERNEL, prediction)
-    rows = np.random.default_rng(2).choice(9000, 4, replace=False)
+    features = features_of(KERNELS.get(name, KERNEL), prediction)
+    rows = np.random.default_rng(2).choice(ROWS, 4, replace=False)
     mean, _, error = means.of(prediction.take(rows))
     for place, row in enumerate(rows):
         frozen = {
@@ -132,29 +147,32 @@ def test_features_are_those_of_scipy_quadrature(name):
         assert np.linalg.norm(total - mean[place]) <= error[place] + 1e-9
 
 
+@pytest.mark.slow
 def test_mixtures_are_sums_of_their_families():
     loc, scale = cloud(8000)
     parts = [predictive.StudentT(4.0, loc, scale), predictive.Laplace(loc + 1, scale)]
     share = np.random.default_rng(3).uniform(size=8000)
     share[::7] = 0.0
     prediction = fm.Mixture(parts, np.stack([share, 1 - share], axis=1))
-    means, integrals = means_of(prediction)
+    means, integrals = means_of(prediction, goal=1e-6)
     rows = np.r_[:60, 7000:7060]
     assert_within_errors(means, integrals, prediction.take(rows))
 
 
+@pytest.mark.slow
 def test_mixtures_with_gaussian_components_are_interpolated():
     loc, scale = cloud(8000)
     parts = [predictive.StudentT(4.0, loc, scale), fm.Gaussian(loc + 1, 0.5 * scale)]
     prediction = fm.Mixture(parts, np.array([0.3, 0.7]))
-    means, integrals = means_of(prediction, fm.RBF(0.5))
+    means, integrals = means_of(prediction, fm.RBF(0.5), 1e-6)
     assert means is not None
     assert_within_errors(means, integrals, prediction.take(np.arange(100)))
     gaussian = fm.Mixture([fm.Gaussian(loc, scale), fm.Gaussian(loc + 1, scale)])
-    means, integrals = means_of(gaussian, fm.RBF(0.5))
+    means, integrals = means_of(gaussian, fm.RBF(0.5), 1e-6)
     assert_within_errors(means, integrals, gaussian.take(np.arange(100)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_rare_rows_unlike_the_rest_are_integrated_themselves(seed):
     rng = np.random.default_rng(seed)
@@ -166,6 +184,7 @@ def test_rare_rows_unlike_the_rest_are_integrated_themselves(seed):
     assert_within_errors(means, integrals, prediction.take(rare))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_errors_of_rare_narrow_rows_hold_under_a_weak_narrow_kernel(seed):
     """The kernel's length hides its narrow part, which only one row in a hundred resolves."""
@@ -179,9 +198,7 @@ def test_errors_of_rare_narrow_rows_hold_under_a_weak_narrow_kernel(seed):
 
 
 def test_predictions_beyond_the_cells_are_integrated():
-    loc, scale = cloud(5000)
-    prediction = predictive.StudentT(5.0, loc, scale)
-    means, integrals = means_of(prediction)
+    _, means, integrals, _ = means_of_family("StudentT")
     foreign = predictive.StudentT(
         [5.0, 5.0, 3.0, 5.0], [0.0, 80.0, 0.1, 0.2], [1e-3, 1.0, 0.5, 0.5]
     )
@@ -193,10 +210,9 @@ def test_predictions_beyond_the_cells_are_integrated():
 
 
 def test_blocks_of_rows_and_threads_do_not_matter():
-    prediction = families(8000)["Logistic"]
-    means, _ = means_of(prediction)
+    prediction, means, _, _ = means_of_family("Logistic")
     at_once = means.of(prediction)
-    order = np.random.default_rng(4).permutation(8000)
+    order = np.random.default_rng(4).permutation(ROWS)
     for rows in np.array_split(order, 13):
         for part, every in zip(means.of(prediction.take(rows)), at_once, strict=True):
             np.testing.assert_array_equal(part, every[rows])
@@ -349,6 +365,7 @@ def test_errors_at_points_are_those_of_rows_near_them():
     assert (np.exp(at @ np.array([0.5, 0.8, 0.3])) < 1.5 * cell.errors_of(slow, at)).all()
 
 
+@pytest.mark.slow
 def test_few_terms_are_held_for_three_parameters():
     prediction = families(20_000)["StudentT, own df"]
     features = features_of(KERNEL, prediction)
@@ -363,6 +380,7 @@ def test_few_terms_are_held_for_three_parameters():
     assert InterpolatedMeans.of_all(prediction, KERNEL, integrals, goal, most_terms=500) is None
 
 
+@pytest.mark.slow
 def test_many_features_of_heavy_tails_are_integrated_exactly():
     """Wide rows come last where nodes are allotted."""
     rng = np.random.default_rng(12)

@@ -103,14 +103,14 @@ class ScipyPredictive(ByQuadrature):
     @property
     def mean(self) -> Array:
         """Means (n,)."""
-        return self._moments("m")[0]
+        return self._moments_of("m")[0]
 
     @property
     def variance(self) -> Array:
         """Variances (n,); infinite or NaN where the distribution has none."""
-        return self._moments("v")[0]
+        return self._moments_of("v")[0]
 
-    def _moments(self, names: str) -> list[Array]:
+    def _moments_of(self, names: str) -> list[Array]:
         """Return the moments (n,) that letters of ``rv_continuous.stats`` name.
 
         SciPy integrates in each row if a family has no formula, so equal shapes are integrated once.
@@ -235,8 +235,9 @@ class ScipyPredictive(ByQuadrature):
             if self.discrete or not _is_own(dist, "_cdf"):
                 return self._rows(find, levels)
             levels = np.broadcast_to(levels, (self._n, levels.shape[1]))
-            base = super()
-            return base.quantiles_at(levels) if name == "ppf" else base.upper_quantiles_at(levels)
+            if name == "ppf":
+                return ByQuadrature.quantiles_at(self, levels)
+            return ByQuadrature.upper_quantiles_at(self, levels)
         with np.errstate(all="ignore"):
             of_shapes = getattr(dist, name)(levels[0][:, None], *shapes.T)
             quantiles = np.broadcast_to(of_shapes, (levels.shape[1], len(shapes))).T[place]
@@ -296,7 +297,7 @@ class ScipyPredictive(ByQuadrature):
 
     def _polynomial(self, degree: int, gamma: float, coef0: float, z: Array) -> Array | None:
         """Return ``E (gamma Y z + coef0)^degree`` from central moments."""
-        mean, variance, skewness, excess = (moment[:, None] for moment in self._moments("mvsk"))
+        mean, variance, skewness, excess = (moment[:, None] for moment in self._moments_of("mvsk"))
         central: list[Any] = [
             1.0,
             0.0,
