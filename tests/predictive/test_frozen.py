@@ -12,14 +12,14 @@ N = 7
 LOC, SCALE = np.linspace(-2, 3, N), np.geomspace(0.1, 50, N)
 LEVELS = np.array([1e-12, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-9])
 # Families with and without a formula for quantiles: shapes that all rows share, or of each row's own.
-SHARED = {
+SAME_SHAPES = {
     "exponnorm": (1.5,),
     "argus": (1.0,),
     "foldnorm": (1.95,),
     "johnsonsb": (4.3, 3.2),
     "gumbel_r": (),
 }
-OWN = {"exponnorm": (SCALE,), "argus": (0.5 + SCALE,), "gengamma": (np.arange(1.0, 8), 2.0)}
+OWN_SHAPES = {"exponnorm": (SCALE,), "argus": (0.5 + SCALE,), "gengamma": (np.arange(1.0, 8), 2.0)}
 
 
 def cases(kinds):
@@ -28,9 +28,9 @@ def cases(kinds):
     }
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", SAME_SHAPES)
 def test_rows_that_share_shapes_have_scipy_quantiles_and_moments(name):
-    frozen = cases(SHARED)[name]
+    frozen = cases(SAME_SHAPES)[name]
     prediction = ScipyPredictive(frozen, N)
     np.testing.assert_array_equal(prediction.quantile(LEVELS), frozen.ppf(LEVELS[:, None]).T)
     np.testing.assert_array_equal(prediction.quantile(0.3), frozen.ppf(0.3))
@@ -40,16 +40,16 @@ def test_rows_that_share_shapes_have_scipy_quantiles_and_moments(name):
     np.testing.assert_array_equal(prediction.quantile([0.0, 1.0]), np.stack(frozen.support(), 1))
     rows = np.array([5, 0, 3])
     for part, parameters in ((prediction, slice(None)), (prediction.take(rows), rows)):
-        shapes = SHARED[name]
+        shapes = SAME_SHAPES[name]
         one = getattr(stats, name)(*shapes, loc=LOC[parameters], scale=SCALE[parameters])
         np.testing.assert_allclose(part.mean, one.mean(), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(part.variance, one.var(), rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", OWN_SHAPES)
 @pytest.mark.parametrize("own_levels", [False, True])
 def test_rows_of_their_own_shapes_have_scipy_quantiles_and_moments(name, own_levels):
-    frozen = cases(OWN)[name]
+    frozen = cases(OWN_SHAPES)[name]
     prediction = ScipyPredictive(frozen, N)
     levels = np.tile(np.minimum(LEVELS, 1 - 1e-4), (N, 1))
     if own_levels:
@@ -57,7 +57,7 @@ def test_rows_of_their_own_shapes_have_scipy_quantiles_and_moments(name, own_lev
     quantiles, upper = prediction.quantiles_at(levels), prediction.upper_quantiles_at(levels)
     for row in range(N):
         one = getattr(stats, name)(
-            *(np.broadcast_to(s, N)[row] for s in OWN[name]), LOC[row], SCALE[row]
+            *(np.broadcast_to(s, N)[row] for s in OWN_SHAPES[name]), LOC[row], SCALE[row]
         )
         # SciPy's own search ends at 2e-12 of the scale.
         np.testing.assert_allclose(quantiles[row], one.ppf(levels[row]), rtol=1e-9, atol=1e-10)
@@ -83,9 +83,9 @@ def test_moments_that_do_not_exist():
     assert not np.isfinite(ScipyPredictive(stats.cauchy(LOC, SCALE), N).mean).any()
 
 
-@pytest.mark.parametrize("name", [*SHARED, "gengamma"])
+@pytest.mark.parametrize("name", [*SAME_SHAPES, "gengamma"])
 def test_coordinates_are_those_of_the_parameters(name):
-    frozen = (cases(SHARED) | cases(OWN))[name]
+    frozen = (cases(SAME_SHAPES) | cases(OWN_SHAPES))[name]
     prediction = ScipyPredictive(frozen, N)
     again = prediction.at(prediction.coordinates)
     y = prediction.quantile(np.array([0.1, 0.6]))
@@ -122,7 +122,7 @@ def test_frozen_distributions_of_others():
 
 @pytest.mark.parametrize("n", [20, 64, 65, 1000])
 @pytest.mark.parametrize("near", [0, 1, 2])
-def test_the_note_of_far_outcomes_counts_as_all_rows_do(rng, n, near):
+def test_the_note_of_far_outcomes_is_that_of_all_rows(rng, n, near):
     """Moments of eight rows settle most cases, but not differently from those of 64."""
     y = rng.normal(size=n) + 1e4
     y[rng.choice(n, near, replace=False)] -= 1e4

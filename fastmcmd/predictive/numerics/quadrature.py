@@ -33,7 +33,7 @@ FINE, COARSE = (
 _LEVELS = [1e-16, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4]
 _MISMATCH = 1e-10  # largest difference between the masses of a panel by density and by quantiles
 _MOST_CUTS = 128  # most parts of a long panel
-_LOST = 2e-13  # mass of a tail that may be left out
+_NEGLIGIBLE_MASS = 2e-13  # mass of a tail that may be left out
 _LIGHT = 1e-6  # mass of a panel below which fewer parts suffice, because its error matters less
 
 Quantile = Callable[[Array], Array]
@@ -103,18 +103,18 @@ def _half(
 
 
 def in_order(ends: Array, levels: Array, sign: float) -> Array:
-    """Return quantiles (n, j) at levels (1, j), lost ones of hardly any mass moved to the next one.
+    """Return quantiles (n, j) at levels (1, j), wrong ones of hardly any mass moved to the next one.
 
-    These are infinite or on the wrong side: beyond doubles, or SciPy's formula loses so small a level to
+    Wrong ones are infinite or on the other side of the next: beyond doubles, or SciPy's formula loses so small a level to
     rounding. Quantiles times ``sign`` rise.
     """
-    tails = int((levels <= _LOST).sum())
+    tails = int((levels <= _NEGLIGIBLE_MASS).sum())
     next_end = ends[:, tails : tails + 1]
     out = np.array(ends)
     for column in range(tails - 1, -1, -1):
         one = out[:, column : column + 1]
-        lost = ~(np.isfinite(one) & (sign * one <= sign * next_end))
-        next_end = out[:, column : column + 1] = np.where(lost, next_end, one)
+        is_right = np.isfinite(one) & (sign * one <= sign * next_end)
+        next_end = out[:, column : column + 1] = np.where(is_right, one, next_end)
     return out
 
 
