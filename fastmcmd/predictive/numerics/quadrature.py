@@ -105,8 +105,8 @@ def _half(
 def in_order(ends: Array, levels: Array, sign: float) -> Array:
     """Return quantiles (n, j) at levels (1, j), wrong ones of hardly any mass moved to the next one.
 
-    Wrong ones are infinite or on the other side of the next: beyond doubles, or SciPy's formula loses so small a level to
-    rounding. Quantiles times ``sign`` rise.
+    Wrong ones are infinite or on the other side of the next: they are beyond doubles, or SciPy's formula
+    loses so small a level to rounding. Quantiles times ``sign`` rise.
     """
     tails = int((levels <= _NEGLIGIBLE_MASS).sum())
     next_end = ends[:, tails : tails + 1]
