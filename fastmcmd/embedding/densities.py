@@ -126,16 +126,15 @@ class PanelDensities:
         ``allowed`` holds pairs of a rate and the largest norm of the error's embedding by the kernel
         ``exp(-(rate (y - z))^2 / 2)``.
         """
-        levels = np.array(_LEVELS)
-        level_masses = np.diff(levels)
-        lower, upper = prediction.panel_quantiles(levels[None, :])
+        levels = np.array(_LEVELS)[None, :]
+        (lower, upper), masses = _level_quantiles(prediction, levels)
         lower = np.maximum.accumulate(in_order(lower, levels, 1.0), axis=1)
         upper = np.minimum.accumulate(in_order(upper, levels, -1.0), axis=1)[:, ::-1]
         low = np.concatenate([lower[:, :-1], upper[:, :-1]], axis=1)
         high = np.concatenate([lower[:, 1:], upper[:, 1:]], axis=1)
-        mass = np.concatenate([level_masses, level_masses[::-1]])
-        owner = np.arange(len(mass))
-        cuts = np.ones(len(mass), dtype=np.intp)
+        mass = np.concatenate([masses[0], masses[1][:, ::-1]], axis=1)
+        count = mass.shape[1]
+        owner, cuts = np.arange(count), np.ones(count, dtype=np.intp)
         densities = _on_panels(prediction, low, high, mass, cuts)
         for _ in range(_ROUNDS):
             short = np.zeros(densities.low.shape[1], dtype=bool)
@@ -143,7 +142,7 @@ class PanelDensities:
                 short |= densities.norms(rate).max(axis=0) > most
             if not short.any():
                 break
-            owner = np.repeat(np.arange(len(mass)), cuts)
+            owner = np.repeat(np.arange(count), cuts)
             cuts[np.unique(owner[short])] *= 2
             densities = _on_panels(prediction, low, high, mass, cuts)
         return densities
@@ -167,6 +166,28 @@ class PanelDensities:
         return np.where(np.isnan(norms), np.inf, norms)
 
 
+def _level_quantiles(
+    prediction: Predictive, levels: Array
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return quantiles (n, j) from below and from above to a middle, and masses between them.
+
+    The middle is the median, or the kink of a density that has one: no panel has it inside. Masses are
+    (1, j - 1) or (n, j - 1).
+    """
+    kinks = prediction.kinks()
+    below = above = np.full(len(prediction), 0.5)
+    if kinks.shape[1] == 1:
+        below, above = prediction.cdf_and_sf(kinks[:, 0])
+    if (below == above).all():
+        steps = np.diff(levels, axis=1)
+        return prediction.panel_quantiles(levels), (steps, steps)
+    parts = [2 * np.minimum(share, 1.0)[:, None] * levels for share in (below, above)]
+    quantiles = prediction.quantiles_at(parts[0]), prediction.upper_quantiles_at(parts[1])
+    for side in quantiles:
+        side[:, -1] = kinks[:, 0]
+    return quantiles, (np.diff(parts[0], axis=1), np.diff(parts[1], axis=1))
+
+
 def _on_panels(
     prediction: Predictive, low: Array, high: Array, mass: Array, cuts: NDArray[np.intp]
 ) -> PanelDensities:
@@ -174,12 +195,12 @@ def _on_panels(
     blocks = row_blocks(len(prediction), _NODES // (int(cuts.sum()) * _TERMS))
     if len(blocks) == 1:
         return _block_on_panels(prediction, low, high, mass, cuts)
-    parts = [
-        _block_on_panels(
-            prediction.take(np.arange(rows.start, rows.stop)), low[rows], high[rows], mass, cuts
-        )
-        for rows in blocks
-    ]
+    parts = []
+    for rows in blocks:
+        some, masses = prediction.take(np.arange(rows.start, rows.stop)), mass
+        if len(mass) > 1:
+            masses = mass[rows]
+        parts.append(_block_on_panels(some, low[rows], high[rows], masses, cuts))
     names = ("low", "high", "series", "weights", "error")
     return PanelDensities(*(np.concatenate([getattr(one, k) for one in parts]) for k in names))
 

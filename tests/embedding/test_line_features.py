@@ -34,6 +34,10 @@ FAMILIES = {
         fm.Mixture([fm.StudentT(ONE, CENTRES, 50 * ONE), fm.Gaussian(CENTRES, 0.2 * ONE)], [0.3, 0.7]),
         lambda w: 0.3 * np.exp(-50 * np.abs(w)) + 0.7 * np.exp(-0.02 * w**2),
     ),
+    "TwoPieceLaplace": (
+        fm.TwoPieceLaplace(CENTRES, 0.3, 2.0 * ONE),
+        lambda w: 0.3 / 2.3 / (1 + 0.3j * w) + 2.0 / 2.3 / (1 - 2j * w),
+    ),
     "scipy.stats.levy": (
         ScipyPredictive(stats.levy(CENTRES, 0.5), 3),
         lambda w: np.exp((1j * np.sign(w) - 1) * np.sqrt(0.5 * np.abs(w))),

@@ -75,6 +75,44 @@ def test_discrete_rows_have_scipy_quantiles_and_moments():
     np.testing.assert_allclose(prediction.variance, frozen.var(), rtol=1e-14)
 
 
+@pytest.mark.parametrize("loc", [0.0, 0.1, -3.7])
+def test_discrete_rows_of_their_own_shapes_have_scipy_quantiles(loc):
+    rate = np.geomspace(0.3, 300, N)
+    frozen = stats.skellam(rate, 1.5, loc=loc)
+    prediction = ScipyPredictive(frozen, N)
+    levels = np.array([0.0, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-9, 1.0])
+    np.testing.assert_array_equal(prediction.quantile(levels), frozen.ppf(levels[:, None]).T)
+    own = np.clip(levels[1:-1] ** np.linspace(0.5, 2, N)[:, None], 1e-9, 1 - 1e-9)
+    np.testing.assert_array_equal(prediction.quantiles_at(own), frozen.ppf(own.T).T)
+    np.testing.assert_array_equal(prediction.upper_quantiles_at(own), frozen.isf(own.T).T)
+
+
+def test_a_search_that_fails_from_below_is_made_from_above():
+    """SciPy's quantile at level 1 - 1e-6 is an error, although that with 1e-6 above it is found."""
+    frozen = stats.norminvgauss(1.25, 0.5, loc=LOC, scale=SCALE)
+    with pytest.raises(ValueError, match="NaN"):
+        frozen.ppf(1 - 1e-6)
+    levels = np.array([1e-6, 0.3, 1 - 1e-6])
+    quantiles = ScipyPredictive(frozen, N).quantile(levels)
+    np.testing.assert_allclose(quantiles[:, 2], frozen.isf(1e-6), rtol=1e-9)
+    np.testing.assert_array_equal(quantiles[:, :2], frozen.ppf(levels[:2, None]).T)
+
+
+class NoSearch(stats.rv_continuous):
+    """A family whose quantiles cannot be found."""
+
+    def _cdf(self, x):
+        return np.full_like(x, np.nan)
+
+
+def test_a_search_that_fails_is_a_clear_error():
+    prediction = ScipyPredictive(NoSearch(name="no_search")(loc=LOC), N)
+    with pytest.raises(
+        fm.errors.NumericalError, match=r"ppf of scipy\.stats\.no_search fails .*give draws"
+    ):
+        prediction.quantile([0.2, 0.5])
+
+
 def test_moments_that_do_not_exist():
     prediction = ScipyPredictive(stats.burr12([1.0, 3.0], [1.5, 1.0], scale=2.0), 2)
     expected = stats.burr12([1.0, 3.0], [1.5, 1.0], scale=2.0)

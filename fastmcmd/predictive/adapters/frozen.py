@@ -14,6 +14,7 @@ from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.adapters.closed_crps import closed_crps, closed_piece_scores
 from fastmcmd.predictive.atomless import no_moment, without_atoms
@@ -226,22 +227,54 @@ class ScipyPredictive(ByQuadrature):
         Without a formula SciPy searches for number after number. So equal shapes are searched once, for
         levels that all rows share, and others all at once.
         """
-        dist, find = self.frozen.dist, getattr(self.frozen, name)
+        dist, find = self.frozen.dist, self._search(self.frozen, name)
         if self._n == 1 or self.has_quick_quantiles or self._standard is None:
             return self._rows(find, levels)
         shapes, place, loc, scale = self._standard
         same_levels = levels.strides[0] == 0 or len(levels) == 1 or not (levels != levels[0]).any()
         if not same_levels or len(shapes) > _FEW_SHAPES:
-            if self.discrete or not _is_own(dist, "_cdf"):
+            if not _is_own(dist, "_cdf"):
                 return self._rows(find, levels)
-            levels = np.broadcast_to(levels, (self._n, levels.shape[1]))
-            if name == "ppf":
-                return ByQuadrature.quantiles_at(self, levels)
-            return ByQuadrature.upper_quantiles_at(self, levels)
+            return self._bisected(name, np.broadcast_to(levels, (self._n, levels.shape[1])), loc)
         with np.errstate(all="ignore"):
-            of_shapes = getattr(dist, name)(levels[0][:, None], *shapes.T)
+            of_shapes = self._search(dist(*shapes.T), name)(levels[0][:, None])
             quantiles = np.broadcast_to(of_shapes, (levels.shape[1], len(shapes))).T[place]
             return np.asarray(quantiles * scale[:, None] + loc[:, None])
+
+    def _search(self, frozen: rv_frozen, name: str) -> Callable[[Array], Array]:
+        """Return ``ppf`` or ``isf`` of a frozen distribution.
+
+        Where SciPy's search fails, levels above a half are searched from the other side.
+        """
+        own, other = getattr(frozen, name), frozen.isf if name == "ppf" else frozen.ppf
+
+        def search(levels: Array) -> Array:
+            try:
+                return np.asarray(own(levels))
+            except (ValueError, RuntimeError):
+                is_high = levels > 0.5
+            try:
+                low, high = np.where(is_high, 0.5, levels), np.where(is_high, 1 - levels, 0.5)
+                return np.where(is_high, other(high), own(low))
+            except (ValueError, RuntimeError) as error:
+                raise NumericalError(
+                    f"prediction: {name} of scipy.stats.{self.frozen.dist.name} fails ({error}); give "
+                    "draws of it, an array (n, l)"
+                ) from error
+
+        return search
+
+    def _bisected(self, name: str, levels: Array, loc: Array) -> Array:
+        """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) by bisection; levels 0 and 1 are SciPy's."""
+        bisect = ByQuadrature.quantiles_at if name == "ppf" else ByQuadrature.upper_quantiles_at
+        is_inside = (levels > 0) & (levels < 1)
+        out = bisect(self, np.where(is_inside, levels, 0.5))
+        if self.discrete:  # without the rounding of ``y - loc``
+            out = loc[:, None] + np.round(out - loc[:, None])
+        if is_inside.all():
+            return out
+        ends = self._rows(self._search(self.frozen, name), np.where(is_inside, np.nan, levels))
+        return np.where(is_inside, out, ends)
 
     @cached_property
     def _standard(self) -> tuple[Array, NDArray[np.intp], Array, Array] | None:
