@@ -82,9 +82,11 @@ def test_discrete_rows_of_their_own_shapes_have_scipy_quantiles(loc):
     prediction = ScipyPredictive(frozen, N)
     levels = np.array([0.0, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-9, 1.0])
     np.testing.assert_array_equal(prediction.quantile(levels), frozen.ppf(levels[:, None]).T)
-    own = np.clip(levels[1:-1] ** np.linspace(0.5, 2, N)[:, None], 1e-9, 1 - 1e-9)
-    np.testing.assert_array_equal(prediction.quantiles_at(own), frozen.ppf(own.T).T)
-    np.testing.assert_array_equal(prediction.upper_quantiles_at(own), frozen.isf(own.T).T)
+    row_levels = np.clip(levels[1:-1] ** np.linspace(0.5, 2, N)[:, None], 1e-9, 1 - 1e-9)
+    np.testing.assert_array_equal(prediction.quantiles_at(row_levels), frozen.ppf(row_levels.T).T)
+    np.testing.assert_array_equal(
+        prediction.upper_quantiles_at(row_levels), frozen.isf(row_levels.T).T
+    )
 
 
 def test_a_search_that_fails_from_below_is_made_from_above():

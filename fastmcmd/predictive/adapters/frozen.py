@@ -246,16 +246,17 @@ class ScipyPredictive(ByQuadrature):
 
         Where SciPy's search fails, levels above a half are searched from the other side.
         """
-        own, other = getattr(frozen, name), frozen.isf if name == "ppf" else frozen.ppf
+        by_name = getattr(frozen, name)
+        from_above = frozen.isf if name == "ppf" else frozen.ppf
 
         def search(levels: Array) -> Array:
             try:
-                return np.asarray(own(levels))
+                return np.asarray(by_name(levels))
             except (ValueError, RuntimeError):
                 is_high = levels > 0.5
             try:
                 low, high = np.where(is_high, 0.5, levels), np.where(is_high, 1 - levels, 0.5)
-                return np.where(is_high, other(high), own(low))
+                return np.where(is_high, from_above(high), by_name(low))
             except (ValueError, RuntimeError) as error:
                 raise NumericalError(
                     f"prediction: {name} of scipy.stats.{self.frozen.dist.name} fails ({error}); give "
