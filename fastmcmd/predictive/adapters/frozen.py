@@ -37,6 +37,7 @@ __all__ = ["ScipyPredictive", "is_frozen", "is_of_scipy"]
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes little time
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
+_MODERATE = 1e100  # sizes below which finite scores do not overflow
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
 
 
@@ -189,8 +190,30 @@ class ScipyPredictive(ByQuadrature):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         scores = closed_crps(self.frozen, y) if is_of_scipy(self.frozen.dist) else None
         if scores is None:
-            return super().crps(y)
+            return self._crps_by_shape(y)
         rows = np.flatnonzero(np.isnan(scores) | ~np.isfinite(y))
+        if len(rows):
+            scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
+        return scores
+
+    def _crps_by_shape(self, y: Array) -> Array:
+        """Return scores (n,) by quadrature, without integrals in further rows of shapes with infinite ones.
+
+        Whether a score is infinite depends on the tails, and so neither on y nor on location and scale.
+        """
+        if self.discrete or self._standard is None or 2 * len(self._standard[0]) > self._n:
+            return super().crps(y)
+        _, place, loc, scale = self._standard
+        first = np.unique(place, return_index=True)[1]
+        scores = np.where(np.isnan(y), np.nan, np.inf)
+        scores[first] = ByQuadrature.crps(self.take(first), y[first])
+        sizes = np.max(np.abs([y[first], loc[first], scale[first]]), axis=0)
+        is_infinite = np.isinf(scores[first]) & (
+            sizes < _MODERATE
+        )  # not a finite score that overflows
+        is_left = ~is_infinite[place]
+        is_left[first] = False
+        rows = np.flatnonzero(is_left)
         if len(rows):
             scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
         return scores
