@@ -149,6 +149,26 @@ def test_lost_quantiles_of_tiny_levels_do_not_refuse_a_prediction(rng, family, s
 
 
 @pytest.mark.parametrize(
+    ("name", "shapes"), [("geom", (0.3,)), ("exponnorm", (1.5,)), ("nbinom", (3.3, 0.4))]
+)
+def test_single_precision_parameters_are_computed_with_in_double_precision(name, shapes):
+    """SciPy computes in the precision of the parameters: probabilities of geom summed to 1 + 1e-7."""
+    single = [np.full(N, one, np.float32) for one in shapes]
+    family, y = getattr(stats, name), np.arange(1.0, 1 + N)
+    prediction = ScipyPredictive(family(*single), N)
+    expected = family(*(one.astype(float) for one in single))
+    np.testing.assert_array_equal(prediction.cdf(y), expected.cdf(y))
+    np.testing.assert_array_equal(fm.crps(y, family(*single)), fm.crps(y, expected))
+
+
+def test_single_precision_options_are_computed_with_in_double_precision():
+    loc, y = np.linspace(-1, 1, N, dtype=np.float32), np.linspace(-2, 2, N)
+    prediction = ScipyPredictive(stats.gumbel_l(loc=loc, scale=np.float32(0.3)), N)
+    expected = stats.gumbel_l(loc.astype(float), float(np.float32(0.3)))
+    np.testing.assert_array_equal(prediction.log_prob(y), expected.logpdf(y))
+
+
+@pytest.mark.parametrize(
     ("name", "shapes", "is_infinite"),
     [
         ("levy", [()] * N, np.ones(N, bool)),

@@ -83,7 +83,7 @@ class ScipyPredictive(ByQuadrature):
                     f"prediction has a parameter of shape {np.shape(value)}; a number or ({n},) is "
                     "needed: one value per input"
                 )
-        self.frozen = frozen
+        self.frozen = _in_double_precision(frozen)
         self._n = n
         # A frozen distribution has both pdf and pmf; its family has only one of them.
         self.discrete = hasattr(frozen.dist, "pmf")
@@ -411,6 +411,21 @@ class ScipyPredictive(ByQuadrature):
                 "give draws of it"
             )
         return np.asarray(masses / total)
+
+
+def _in_double_precision(frozen: rv_frozen) -> rv_frozen:
+    """Return a distribution without single-precision parameters, in whose precision SciPy would compute."""
+    parameters = (*frozen.args, *frozen.kwds.values())
+    types = [np.asarray(one).dtype for one in parameters]
+    if not any(one.kind == "f" and one.itemsize < 8 for one in types):
+        return frozen
+    args = [_widened(one) for one in frozen.args]
+    return frozen.dist(*args, **{name: _widened(one) for name, one in frozen.kwds.items()})
+
+
+def _widened(value: object) -> object:
+    value = np.asarray(value)
+    return value.astype(np.float64) if value.dtype.kind == "f" else value
 
 
 def _quietly(function: Callable[[Array], ArrayLike], values: Array) -> ArrayLike:
