@@ -7,6 +7,7 @@ from scipy import stats
 import fastmcmd as fm
 from fastmcmd.predictive import ScipyPredictive
 from fastmcmd.predictive.adapters.outcome_checks import far_outcomes
+from fastmcmd.predictive.base import ByQuadrature
 
 N = 7
 LOC, SCALE = np.linspace(-2, 3, N), np.geomspace(0.1, 50, N)
@@ -185,3 +186,41 @@ def test_lost_quantiles_of_tiny_levels_do_not_refuse_a_prediction(rng, family, s
     draws = np.stack([frozen.ppf((k + 0.5) / 400) for k in range(400)], axis=1)
     target = fm.cce(x, y, draws, y_kernel=fm.RBF(0.5)).values
     np.testing.assert_allclose(result.values, target, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"), [("geom", (0.3,)), ("exponnorm", (1.5,)), ("nbinom", (3.3, 0.4))]
+)
+def test_single_precision_parameters_are_computed_with_in_double_precision(name, shapes):
+    """SciPy computes in the precision of the parameters: probabilities of geom summed to 1 + 1e-7."""
+    single = [np.full(N, one, np.float32) for one in shapes]
+    family, y = getattr(stats, name), np.arange(1.0, 1 + N)
+    prediction = ScipyPredictive(family(*single), N)
+    expected = family(*(one.astype(float) for one in single))
+    np.testing.assert_array_equal(prediction.cdf(y), expected.cdf(y))
+    np.testing.assert_array_equal(fm.crps(y, family(*single)), fm.crps(y, expected))
+
+
+def test_single_precision_options_are_computed_with_in_double_precision():
+    loc, y = np.linspace(-1, 1, N, dtype=np.float32), np.linspace(-2, 2, N)
+    prediction = ScipyPredictive(stats.gumbel_l(loc=loc, scale=np.float32(0.3)), N)
+    expected = stats.gumbel_l(loc.astype(float), float(np.float32(0.3)))
+    np.testing.assert_array_equal(prediction.log_prob(y), expected.logpdf(y))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "is_infinite"),
+    [
+        ("levy", [()] * N, np.ones(N, bool)),
+        ("burr12", [(1.0, 0.8), (1.0, 0.4)] * 3 + [(1.0, 0.8)], np.arange(N) % 2 == 1),
+    ],
+)
+def test_scores_of_heavy_tails_are_infinite_in_all_rows_of_a_shape(name, shapes, is_infinite):
+    """The squared tail has an integral if its index exceeds 1/2, at any scale and outcome."""
+    frozen = getattr(stats, name)(*np.array(shapes).T, loc=LOC, scale=SCALE)
+    prediction, y = ScipyPredictive(frozen, N), LOC + 1.5 * SCALE
+    alone = ByQuadrature.crps(prediction, y)
+    np.testing.assert_array_equal(np.isinf(alone), is_infinite)
+    np.testing.assert_array_equal(prediction.crps(y), alone)
+    y[0] = np.inf  # says nothing about other rows of this shape
+    np.testing.assert_array_equal(prediction.crps(y)[1:], alone[1:])

@@ -38,6 +38,7 @@ __all__ = ["ScipyPredictive", "is_frozen", "is_of_scipy"]
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes little time
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
+_MODERATE = 1e100  # sizes below which finite scores do not overflow
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
 
 
@@ -83,7 +84,7 @@ class ScipyPredictive(ByQuadrature):
                     f"prediction has a parameter of shape {np.shape(value)}; a number or ({n},) is "
                     "needed: one value per input"
                 )
-        self.frozen = frozen
+        self.frozen = _in_double_precision(frozen)
         self._n = n
         # A frozen distribution has both pdf and pmf; its family has only one of them.
         self.discrete = hasattr(frozen.dist, "pmf")
@@ -190,8 +191,30 @@ class ScipyPredictive(ByQuadrature):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         scores = closed_crps(self.frozen, y) if is_of_scipy(self.frozen.dist) else None
         if scores is None:
-            return super().crps(y)
+            return self._crps_by_shape(y)
         rows = np.flatnonzero(np.isnan(scores) | ~np.isfinite(y))
+        if len(rows):
+            scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
+        return scores
+
+    def _crps_by_shape(self, y: Array) -> Array:
+        """Return scores (n,) by quadrature, without integrals in further rows of shapes with infinite ones.
+
+        Whether a score is infinite depends on the tails, and so neither on y nor on location and scale.
+        """
+        if self.discrete or self._standard is None or 2 * len(self._standard[0]) > self._n:
+            return super().crps(y)
+        _, place, loc, scale = self._standard
+        first = np.unique(place, return_index=True)[1]
+        scores = np.where(np.isnan(y), np.nan, np.inf)
+        scores[first] = ByQuadrature.crps(self.take(first), y[first])
+        sizes = np.max(np.abs([y[first], loc[first], scale[first]]), axis=0)
+        is_infinite = np.isinf(scores[first]) & (
+            sizes < _MODERATE
+        )  # not a finite score that overflows
+        is_left = ~is_infinite[place]
+        is_left[first] = False
+        rows = np.flatnonzero(is_left)
         if len(rows):
             scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
         return scores
@@ -355,7 +378,8 @@ class ScipyPredictive(ByQuadrature):
     def _rows(self, function: Callable[[Array], ArrayLike], values: Array) -> Array:
         """Return ``function`` of values (n, L) or (1, L), evaluated row by row."""
         result = np.asarray(_quietly(function, values.T), dtype=np.float64).T
-        return np.broadcast_to(result, (self._n, values.shape[1]))
+        shape = self._n, values.shape[1]
+        return result if result.shape == shape else np.array(np.broadcast_to(result, shape))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
         return composite(
@@ -422,6 +446,21 @@ class ScipyPredictive(ByQuadrature):
                 "give draws of it"
             )
         return np.asarray(masses / total)
+
+
+def _in_double_precision(frozen: rv_frozen) -> rv_frozen:
+    """Return a distribution without single-precision parameters, in whose precision SciPy would compute."""
+    parameters = (*frozen.args, *frozen.kwds.values())
+    types = [np.asarray(one).dtype for one in parameters]
+    if not any(one.kind == "f" and one.itemsize < 8 for one in types):
+        return frozen
+    args = [_widened(one) for one in frozen.args]
+    return frozen.dist(*args, **{name: _widened(one) for name, one in frozen.kwds.items()})
+
+
+def _widened(value: object) -> object:
+    value = np.asarray(value)
+    return value.astype(np.float64) if value.dtype.kind == "f" else value
 
 
 def _quietly(function: Callable[[Array], ArrayLike], values: Array) -> ArrayLike:

@@ -23,6 +23,8 @@ _BLOCK = 1 << 18  # nodes per block of rows
 _LEVELS = [0.0, 1e-10, 1e-6, 1e-3, 0.02, 0.1, 0.3]
 _ENOUGH = 1e-15  # error allowed in a panel, relative to the score of its row
 _FACTOR = 4.0  # ratio of the distances from the median at which successive panels of a tail end
+# Largest distance, relative to the spread if that is below 1: beyond it, standardised outcomes overflow.
+_FARTHEST = np.finfo(np.float64).max / (1 << 20)
 _SHRINKS = 0.999  # ratio of successive panels above which the integral is infinite
 
 
@@ -76,6 +78,8 @@ def _integral(prediction: Predictive, y: Array) -> Array:
     levels = np.array(_LEVELS)
     ends = prediction.quantile(np.concatenate([levels, [0.5], 1 - levels[::-1]]))
     middle, low, high = ends[:, len(levels)], ends[:, 0], ends[:, -1]
+    inner = np.abs(ends[:, len(levels) + 1] - ends[:, len(levels) - 1])
+    farthest = _FARTHEST * np.where(inner > 0, np.minimum(inner, 1.0), 1.0)
     ends = np.where(np.isfinite(ends), ends, middle[:, None])
     ends = np.sort(np.concatenate([ends, y[:, None]], axis=1), axis=1)
 
@@ -100,17 +104,23 @@ def _integral(prediction: Predictive, y: Array) -> Array:
     add_panels(total, integrand, rows, ends[:, :-1].ravel(), ends[:, 1:].ravel(), _ENOUGH)
     for sign, last, limit in ((-1.0, ends[:, 0], low), (1.0, ends[:, -1], high)):
         outside = ~np.isfinite(limit)
-        _add_tail(total, integrand, middle, np.where(outside, sign * (last - middle), 0.0), sign)
+        distance = np.where(outside, sign * (last - middle), 0.0)
+        _add_tail(total, integrand, middle, distance, sign, farthest)
     return total
 
 
 def _add_tail(
-    total: Array, integrand: Integrand, middle: Array, distance: Array, sign: float
+    total: Array,
+    integrand: Integrand,
+    middle: Array,
+    distance: Array,
+    sign: float,
+    farthest: Array,
 ) -> None:
     """Add the integral beyond ``middle + sign * distance``, where the distance is positive.
 
-    If panels reach the largest double and their integrals do not shrink, the result is infinite: the tail
-    has index 1/2 or less.
+    If panels reach the farthest distance and their integrals do not shrink, the result is infinite: the
+    tail has index 1/2 or less.
     """
     rows = np.flatnonzero(distance > 0)
     near, last_gain, shrinks = distance[rows], np.full(len(rows), np.inf), np.ones(len(rows), bool)
@@ -118,7 +128,7 @@ def _add_tail(
         with np.errstate(over="ignore"):
             far = near * _FACTOR
             ends = np.sort(middle[rows] + sign * np.stack([near, far]), axis=0)
-        inside = np.isfinite(ends).all(axis=0)
+        inside = np.isfinite(ends).all(axis=0) & (far <= farthest[rows])
         total[rows[~inside & ~shrinks]] = np.inf
         rows, far, last_gain, left, right = (v[inside] for v in (rows, far, last_gain, *ends))
         before = total[rows]
