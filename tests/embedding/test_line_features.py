@@ -15,6 +15,7 @@ from fastmcmd.embedding.line import (
     line_means,
     serves_on_line,
 )
+from fastmcmd.embedding.parameter_cells import CellTree
 from fastmcmd.predictive import ScipyPredictive
 from tests.embedding.test_rare_predictions import values_by_definition
 
@@ -125,6 +126,20 @@ def test_steep_densities_of_many_rows_are_interpolated_in_shorter_cells(name):
     assert (difference <= error[rows] + of_target).all()
     assert difference.max() > 0  # they were not integrated themselves
     assert error.max() < 1e-7
+
+
+@pytest.mark.filterwarnings("error")  # SciPy's, about an erlang distribution between two integers
+def test_shapes_that_are_integers_are_not_interpolated(rng):
+    n = 1000
+    shapes, loc = rng.choice([2, 3, 4], n), np.sin(np.arange(n))
+    prediction, outputs = ScipyPredictive(stats.erlang(shapes, loc, 0.5), n), np.linspace(-1, 3, 20)
+    features, (of_rows,) = line_means(fm.RBF(2.0), outputs, [prediction], 1e-8)
+    rows = np.arange(0, n, 97)
+    mean, _ = of_rows(rows)
+    target, _ = features.expected(prediction.take(rows), 1e-8)
+    np.testing.assert_allclose(mean, target, atol=1e-12)
+    sums = ScipyPredictive(stats.irwinhall(shapes, loc, 0.5), n)  # refused between two integers
+    assert CellTree.of(sums, fm.RBF(2.0), 1e-8) is None
 
 
 def test_densities_with_poles():

@@ -40,6 +40,7 @@ _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes lit
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
 _MODERATE = 1e100  # sizes below which finite scores do not overflow
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
+_OF_INTEGERS = {"erlang", "irwinhall", "ksone", "kstwo"}  # families whose only shape is an integer
 
 
 def is_frozen(value: object) -> bool:
@@ -179,6 +180,12 @@ class ScipyPredictive(ByQuadrature):
     def logarithmic(self) -> tuple[bool, ...]:
         """Which coordinates are logarithms."""
         return *(False for _ in range(self.frozen.dist.numargs)), False, True
+
+    @property
+    def integral(self) -> tuple[bool, ...]:
+        """Which coordinates are integers, between which SciPy's formulas do not hold."""
+        is_integral = self.frozen.dist.name in _OF_INTEGERS
+        return *(is_integral for _ in range(self.frozen.dist.numargs)), False, False
 
     def at(self, coordinates: Array) -> ScipyPredictive:
         """Return the distributions of this family at coordinates (m, k)."""
