@@ -185,7 +185,7 @@ class CellTree:
     def of(
         prediction: Parametric, kernel: Kernel, goal: float, shorter: float = 1.0
     ) -> CellTree | None:
-        """Return the cells, or None if no, many or integer parameters differ, or for kernels without a length.
+        """Return the cells; None if no, many or integer parameters differ, or for kernels without a length.
 
         Moves within cells are ``shorter`` times as short as the widths of distributions suggest.
         """

@@ -9,6 +9,7 @@ from scipy import integrate, special, stats
 
 import fastmcmd as fm
 from fastmcmd.default_kernels import default_kernels_of
+from fastmcmd.embedding.densities import PanelDensities
 from fastmcmd.embedding.line import (
     common_line_features,
     line_features,
@@ -98,6 +99,33 @@ def test_panels_of_several_models_give_products_between_them():
                 for t in to
             ]
             np.testing.assert_allclose(means[one][2] @ means[other].T, target, atol=3e-7)
+
+
+KINKS = {
+    "triang": (stats.triang([0.2, 0.5, 0.9], CENTRES, 2.0), [[0.2], [0.5], [0.9]]),
+    "laplace_asymmetric": (stats.laplace_asymmetric([0.5, 1.0, 3.0], CENTRES, 2.0), np.zeros((3, 1))),
+    "skewcauchy": (stats.skewcauchy([0.5, 0.1, -0.9], CENTRES, 2.0), np.zeros((3, 1))),
+    "crystalball": (stats.crystalball([0.5, 1.0, 2.0], 3.0, CENTRES, 2.0), [[-0.5], [-1.0], [-2.0]]),
+    "two-piece": (fm.TwoPieceLaplace(CENTRES, 2.0, [1.0, 3.0, 9.0]), np.zeros((3, 1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_panels_of_densities_end_at_kinks(name):
+    """Series of a kink converge slowly: all panels would be halved many times."""
+    frozen, standard = KINKS[name]
+    prediction = frozen if isinstance(frozen, fm.TwoPieceLaplace) else ScipyPredictive(frozen, 3)
+    kinks = CENTRES[:, None] + 2.0 * np.array(standard)
+    np.testing.assert_allclose(prediction.kinks(), kinks, atol=1e-15)
+    densities = PanelDensities.of(prediction, [(2.0, 1e-9)])
+    gap = np.abs(densities.low[:, None, :] - kinks[:, :, None]).min(axis=2)
+    assert gap.max() < 1e-15
+    assert densities.low.shape[1] <= 80
+    masses = densities.weights.sum(axis=2)
+    for column in range(0, densities.low.shape[1], 5):
+        low, high = densities.low[:, column], densities.high[:, column]
+        expected = prediction.cdf(high) - prediction.cdf(low)
+        np.testing.assert_allclose(masses[:, column], expected, atol=1e-13)
 
 
 def steep(name, n):
