@@ -21,7 +21,7 @@ from fastmcmd.backends.cpu import core
 from fastmcmd.embedding.densities import Parametric
 from fastmcmd.kernels import Kernel
 from fastmcmd.kernels.distance import variation_length
-from fastmcmd.predictive import Truncated
+from fastmcmd.predictive import ScipyPredictive, Truncated
 
 __all__ = ["CellTree", "ParameterCell"]
 
@@ -185,7 +185,7 @@ class CellTree:
     def of(
         prediction: Parametric, kernel: Kernel, goal: float, shorter: float = 1.0
     ) -> CellTree | None:
-        """Return the cells, or None if no parameters or many differ, or for kernels without a length.
+        """Return the cells; None if no, many or integer parameters differ, or for kernels without a length.
 
         Moves within cells are ``shorter`` times as short as the widths of distributions suggest.
         """
@@ -196,6 +196,8 @@ class CellTree:
         at = prediction.coordinates
         axes = np.flatnonzero((at != at[0]).any(axis=0))
         if not (0 < len(axes) <= _MOST_DIMENSIONS and np.isfinite(at[:, axes]).all()):
+            return None
+        if type(prediction) is ScipyPredictive and np.array(prediction.integral)[axes].any():
             return None
         middle = prediction.take(np.array([len(prediction) // 2])).quantile(0.5)
         length = variation_length(kernel, float(middle[0]))

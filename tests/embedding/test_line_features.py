@@ -9,12 +9,14 @@ from scipy import integrate, special, stats
 
 import fastmcmd as fm
 from fastmcmd.default_kernels import default_kernels_of
+from fastmcmd.embedding.densities import PanelDensities
 from fastmcmd.embedding.line import (
     common_line_features,
     line_features,
     line_means,
     serves_on_line,
 )
+from fastmcmd.embedding.parameter_cells import CellTree
 from fastmcmd.predictive import ScipyPredictive
 from tests.embedding.test_rare_predictions import values_by_definition
 
@@ -99,6 +101,33 @@ def test_panels_of_several_models_give_products_between_them():
             np.testing.assert_allclose(means[one][2] @ means[other].T, target, atol=3e-7)
 
 
+KINKS = {
+    "triang": (stats.triang([0.2, 0.5, 0.9], CENTRES, 2.0), [[0.2], [0.5], [0.9]]),
+    "laplace_asymmetric": (stats.laplace_asymmetric([0.5, 1.0, 3.0], CENTRES, 2.0), np.zeros((3, 1))),
+    "skewcauchy": (stats.skewcauchy([0.5, 0.1, -0.9], CENTRES, 2.0), np.zeros((3, 1))),
+    "crystalball": (stats.crystalball([0.5, 1.0, 2.0], 3.0, CENTRES, 2.0), [[-0.5], [-1.0], [-2.0]]),
+    "two-piece": (fm.TwoPieceLaplace(CENTRES, 2.0, [1.0, 3.0, 9.0]), np.zeros((3, 1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_panels_of_densities_end_at_kinks(name):
+    """Series of a kink converge slowly: all panels would be halved many times."""
+    frozen, standard = KINKS[name]
+    prediction = frozen if isinstance(frozen, fm.TwoPieceLaplace) else ScipyPredictive(frozen, 3)
+    kinks = CENTRES[:, None] + 2.0 * np.array(standard)
+    np.testing.assert_allclose(prediction.kinks(), kinks, atol=1e-15)
+    densities = PanelDensities.of(prediction, [(2.0, 1e-9)])
+    gap = np.abs(densities.low[:, None, :] - kinks[:, :, None]).min(axis=2)
+    assert gap.max() < 1e-15
+    assert densities.low.shape[1] <= 80
+    masses = densities.weights.sum(axis=2)
+    for column in range(0, densities.low.shape[1], 5):
+        low, high = densities.low[:, column], densities.high[:, column]
+        expected = prediction.cdf(high) - prediction.cdf(low)
+        np.testing.assert_allclose(masses[:, column], expected, atol=1e-13)
+
+
 def steep(name, n):
     """Return predictions whose densities have a side much steeper than their quartiles tell."""
     rng = np.random.default_rng(3)
@@ -125,6 +154,20 @@ def test_steep_densities_of_many_rows_are_interpolated_in_shorter_cells(name):
     assert (difference <= error[rows] + of_target).all()
     assert difference.max() > 0  # they were not integrated themselves
     assert error.max() < 1e-7
+
+
+@pytest.mark.filterwarnings("error")  # SciPy's, about an erlang distribution between two integers
+def test_shapes_that_are_integers_are_not_interpolated(rng):
+    n = 1000
+    shapes, loc = rng.choice([2, 3, 4], n), np.sin(np.arange(n))
+    prediction, outputs = ScipyPredictive(stats.erlang(shapes, loc, 0.5), n), np.linspace(-1, 3, 20)
+    features, (of_rows,) = line_means(fm.RBF(2.0), outputs, [prediction], 1e-8)
+    rows = np.arange(0, n, 97)
+    mean, _ = of_rows(rows)
+    target, _ = features.expected(prediction.take(rows), 1e-8)
+    np.testing.assert_allclose(mean, target, atol=1e-12)
+    sums = ScipyPredictive(stats.irwinhall(shapes, loc, 0.5), n)  # refused between two integers
+    assert CellTree.of(sums, fm.RBF(2.0), 1e-8) is None
 
 
 def test_densities_with_poles():

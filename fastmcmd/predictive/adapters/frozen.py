@@ -40,6 +40,16 @@ _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes lit
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
 _MODERATE = 1e100  # sizes below which finite scores do not overflow
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
+_OF_INTEGERS = {"erlang", "irwinhall", "ksone", "kstwo"}  # families whose only shape is an integer
+
+# Kinks of standard densities, apart from medians, as functions of the shapes.
+_KINKS: dict[str, Callable[..., tuple[Array, ...]]] = {
+    "crystalball": lambda beta, m: (-beta,),
+    "laplace_asymmetric": lambda kappa: (0.0 * kappa,),
+    "skewcauchy": lambda a: (0.0 * a,),
+    "trapezoid": lambda c, d: (c, d),
+    "triang": lambda c: (c,),
+}
 
 
 def is_frozen(value: object) -> bool:
@@ -179,6 +189,21 @@ class ScipyPredictive(ByQuadrature):
     def logarithmic(self) -> tuple[bool, ...]:
         """Which coordinates are logarithms."""
         return *(False for _ in range(self.frozen.dist.numargs)), False, True
+
+    def kinks(self) -> Array:
+        """Return the places (n, k) where densities of some families of SciPy are not smooth."""
+        places = _KINKS.get(self.frozen.dist.name)
+        if places is None or self._standard is None or not is_of_scipy(self.frozen.dist):
+            return super().kinks()
+        shapes, place, loc, scale = self._standard
+        standard = np.stack(places(*shapes.T), axis=1)
+        return np.asarray(standard[place] * scale[:, None] + loc[:, None])
+
+    @property
+    def integral(self) -> tuple[bool, ...]:
+        """Which coordinates are integers, between which SciPy's formulas do not hold."""
+        is_integral = self.frozen.dist.name in _OF_INTEGERS
+        return *(is_integral for _ in range(self.frozen.dist.numargs)), False, False
 
     def at(self, coordinates: Array) -> ScipyPredictive:
         """Return the distributions of this family at coordinates (m, k)."""
