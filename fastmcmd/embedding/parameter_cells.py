@@ -197,7 +197,7 @@ class CellTree:
         axes = np.flatnonzero((at != at[0]).any(axis=0))
         if not (0 < len(axes) <= _MOST_DIMENSIONS and np.isfinite(at[:, axes]).all()):
             return None
-        if type(prediction) is ScipyPredictive and np.array(prediction.integral)[axes].any():
+        if _differ_by_integers(prediction, axes):
             return None
         middle = prediction.take(np.array([len(prediction) // 2])).quantile(0.5)
         length = variation_length(kernel, float(middle[0]))
@@ -329,3 +329,9 @@ def _moves_of(quantiles: Array, k: int, smallest: float) -> Array:
     width = float(np.hypot(smallest, spread))
     moves = np.array([np.abs(np.diff(quantiles, axis=axis)).max() for axis in range(k)]) / width
     return np.where(np.isfinite(moves), moves, np.inf)
+
+
+def _differ_by_integers(prediction: Parametric, axes: Index) -> bool:
+    """Tell whether shapes are integers that differ between rows."""
+    shapes = prediction.shapes if type(prediction) is ScipyPredictive else None
+    return shapes is not None and shapes.are_integers and bool(axes[0] < shapes.distinct.shape[1])

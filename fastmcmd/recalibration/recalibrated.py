@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -342,31 +341,11 @@ def _standardised(prediction: Predictive) -> _Standard | None:
 
 def _of_scipy(prediction: ScipyPredictive) -> _Standard | None:
     """Return a frozen distribution of SciPy as shapes, locations and scales, or None."""
-    frozen: Any = prediction.frozen
-    if not hasattr(frozen.dist, "numargs"):
+    parameters = prediction.shapes
+    if parameters is None:
         return None
-    count, n = frozen.dist.numargs, len(prediction)
-    arguments = dict(frozen.kwds)
-    names = [*(frozen.dist.shapes.split(", ") if frozen.dist.shapes else []), "loc", "scale"]
-    arguments.update(zip(names, frozen.args, strict=False))
-    if set(names[:count]) - set(arguments):
+    count, has_shapes = len(parameters), parameters.distinct.shape[1] > 0
+    if has_shapes and count > len(prediction) // 2:  # too few rows share their shapes
         return None
-
-    def per_row(name: str, default: float) -> Array:
-        return np.array(
-            np.broadcast_to(np.asarray(arguments.get(name, default), np.float64).ravel(), (n,))
-        )
-
-    location, scale = per_row("loc", 0.0), per_row("scale", 1.0)
-    if not count:
-        shapes = ScipyPredictive(frozen.dist(), 1)
-        return _Standard(shapes, np.zeros(n, dtype=np.intp), location, scale)
-    distinct, shape_index = np.unique(
-        np.stack([per_row(name, np.nan) for name in names[:count]], axis=1),
-        axis=0,
-        return_inverse=True,
-    )
-    if len(distinct) > n // 2:  # too few rows share their shapes
-        return None
-    shapes = ScipyPredictive(frozen.dist(*distinct.T), len(distinct))
-    return _Standard(shapes, shape_index.reshape(-1).astype(np.intp), location, scale)
+    shapes = ScipyPredictive(parameters.family(*parameters.distinct.T), count)
+    return _Standard(shapes, parameters.place, parameters.loc, parameters.scale)

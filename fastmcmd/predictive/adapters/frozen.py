@@ -14,9 +14,13 @@ from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
-from fastmcmd.errors import NumericalError
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.adapters.closed_crps import closed_crps, closed_piece_scores
+from fastmcmd.predictive.adapters.frozen_shapes import (
+    FrozenShapes,
+    has_own_formula,
+    quantile_search,
+)
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
@@ -40,16 +44,6 @@ _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes lit
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
 _MODERATE = 1e100  # sizes below which finite scores do not overflow
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
-_OF_INTEGERS = {"erlang", "irwinhall", "ksone", "kstwo"}  # families whose only shape is an integer
-
-# Kinks of standard densities, apart from medians, as functions of the shapes.
-_KINKS: dict[str, Callable[..., tuple[Array, ...]]] = {
-    "crystalball": lambda beta, m: (-beta,),
-    "laplace_asymmetric": lambda kappa: (0.0 * kappa,),
-    "skewcauchy": lambda a: (0.0 * a,),
-    "trapezoid": lambda c, d: (c, d),
-    "triang": lambda c: (c,),
-}
 
 
 def is_frozen(value: object) -> bool:
@@ -127,20 +121,9 @@ class ScipyPredictive(ByQuadrature):
 
         SciPy integrates in each row if a family has no formula, so equal shapes are integrated once.
         """
-        if self._standard is None:
+        if self.shapes is None:
             return [self._all(one) for one in np.atleast_1d(self.frozen.stats(moments=names))]
-        shapes, place, loc, scale = self._standard
-        standard = np.atleast_1d(self.frozen.dist.stats(*shapes.T, moments=names))
-        moments = []
-        for name, values in zip(names, standard.reshape(len(names), -1), strict=True):
-            of_rows = np.broadcast_to(values, len(shapes))[place]
-            with np.errstate(invalid="ignore"):
-                if name == "m":
-                    of_rows = of_rows * scale + loc
-                elif name == "v":
-                    of_rows = of_rows * scale * scale
-            moments.append(of_rows)
-        return moments
+        return self.shapes.moments(names)
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -179,11 +162,15 @@ class ScipyPredictive(ByQuadrature):
         return part._rows(frozen.logpmf if self.discrete else frozen.logpdf, values)
 
     @cached_property
+    def shapes(self) -> FrozenShapes | None:
+        """The parameters; None if the distribution does not tell them as SciPy's do."""
+        return FrozenShapes.of(self.frozen, self._n)
+
+    @property
     def coordinates(self) -> Array:
         """Coordinates (n, k) of a continuous distribution: shapes, loc and the logarithm of the scale."""
-        assert self._standard is not None, "a family of SciPy"
-        shapes, place, loc, scale = self._standard
-        return np.column_stack([shapes[place], loc, np.log(scale)])
+        assert self.shapes is not None, "a family of SciPy"
+        return self.shapes.coordinates
 
     @property
     def logarithmic(self) -> tuple[bool, ...]:
@@ -192,18 +179,8 @@ class ScipyPredictive(ByQuadrature):
 
     def kinks(self) -> Array:
         """Return the places (n, k) where densities of some families of SciPy are not smooth."""
-        places = _KINKS.get(self.frozen.dist.name)
-        if places is None or self._standard is None or not is_of_scipy(self.frozen.dist):
-            return super().kinks()
-        shapes, place, loc, scale = self._standard
-        standard = np.stack(places(*shapes.T), axis=1)
-        return np.asarray(standard[place] * scale[:, None] + loc[:, None])
-
-    @property
-    def integral(self) -> tuple[bool, ...]:
-        """Which coordinates are integers, between which SciPy's formulas do not hold."""
-        is_integral = self.frozen.dist.name in _OF_INTEGERS
-        return *(is_integral for _ in range(self.frozen.dist.numargs)), False, False
+        known = self.shapes.kinks() if self.shapes and is_of_scipy(self.frozen.dist) else None
+        return super().kinks() if known is None else known
 
     def at(self, coordinates: Array) -> ScipyPredictive:
         """Return the distributions of this family at coordinates (m, k)."""
@@ -227,17 +204,16 @@ class ScipyPredictive(ByQuadrature):
 
         Whether a score is infinite depends on the tails, and so neither on y nor on location and scale.
         """
-        if self.discrete or self._standard is None or 2 * len(self._standard[0]) > self._n:
+        shapes = self.shapes
+        if self.discrete or shapes is None or 2 * len(shapes) > self._n:
             return super().crps(y)
-        _, place, loc, scale = self._standard
-        first = np.unique(place, return_index=True)[1]
+        first = shapes.first_rows
         scores = np.where(np.isnan(y), np.nan, np.inf)
         scores[first] = ByQuadrature.crps(self.take(first), y[first])
-        sizes = np.max(np.abs([y[first], loc[first], scale[first]]), axis=0)
-        is_infinite = np.isinf(scores[first]) & (
-            sizes < _MODERATE
-        )  # not a finite score that overflows
-        is_left = ~is_infinite[place]
+        # Of moderate size: a finite score may overflow.
+        sizes = np.max(np.abs([y[first], shapes.loc[first], shapes.scale[first]]), axis=0)
+        is_infinite = np.isinf(scores[first]) & (sizes < _MODERATE)
+        is_left = ~is_infinite[shapes.place]
         is_left[first] = False
         rows = np.flatnonzero(is_left)
         if len(rows):
@@ -253,7 +229,7 @@ class ScipyPredictive(ByQuadrature):
     @property
     def has_quick_quantiles(self) -> bool:
         """Whether SciPy has a formula for the quantiles of this family."""
-        return _has_formula(self.frozen.dist)
+        return has_own_formula(self.frozen.dist, "_ppf")
 
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
@@ -275,43 +251,16 @@ class ScipyPredictive(ByQuadrature):
         Without a formula SciPy searches for number after number. So equal shapes are searched once, for
         levels that all rows share, and others all at once.
         """
-        dist, find = self.frozen.dist, self._search(self.frozen, name)
-        if self._n == 1 or self.has_quick_quantiles or self._standard is None:
-            return self._rows(find, levels)
-        shapes, place, loc, scale = self._standard
+        frozen, shapes = self.frozen, self.shapes
+        if shapes is None or self._n == 1 or self.has_quick_quantiles:
+            return self._rows(quantile_search(frozen, name), levels)
         same_levels = levels.strides[0] == 0 or len(levels) == 1 or not (levels != levels[0]).any()
-        if not same_levels or len(shapes) > _FEW_SHAPES:
-            if not _is_own(dist, "_cdf"):
-                return self._rows(find, levels)
-            return self._bisected(name, np.broadcast_to(levels, (self._n, levels.shape[1])), loc)
-        with np.errstate(all="ignore"):
-            of_shapes = self._search(dist(*shapes.T), name)(levels[0][:, None])
-            quantiles = np.broadcast_to(of_shapes, (levels.shape[1], len(shapes))).T[place]
-            return np.asarray(quantiles * scale[:, None] + loc[:, None])
-
-    def _search(self, frozen: rv_frozen, name: str) -> Callable[[Array], Array]:
-        """Return ``ppf`` or ``isf`` of a frozen distribution.
-
-        Where SciPy's search fails, levels above a half are searched from the other side.
-        """
-        by_name = getattr(frozen, name)
-        from_above = frozen.isf if name == "ppf" else frozen.ppf
-
-        def search(levels: Array) -> Array:
-            try:
-                return np.asarray(by_name(levels))
-            except (ValueError, RuntimeError):
-                is_high = levels > 0.5
-            try:
-                low, high = np.where(is_high, 0.5, levels), np.where(is_high, 1 - levels, 0.5)
-                return np.where(is_high, from_above(high), by_name(low))
-            except (ValueError, RuntimeError) as error:
-                raise NumericalError(
-                    f"prediction: {name} of scipy.stats.{self.frozen.dist.name} fails ({error}); give "
-                    "draws of it, an array (n, l)"
-                ) from error
-
-        return search
+        if same_levels and len(shapes) <= _FEW_SHAPES:
+            return shapes.quantiles(name, levels[0])
+        if not has_own_formula(frozen.dist, "_cdf"):
+            return self._rows(quantile_search(frozen, name), levels)
+        levels = np.broadcast_to(levels, (self._n, levels.shape[1]))
+        return self._bisected(name, levels, shapes.loc)
 
     def _bisected(self, name: str, levels: Array, loc: Array) -> Array:
         """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) by bisection; levels 0 and 1 are SciPy's."""
@@ -322,22 +271,9 @@ class ScipyPredictive(ByQuadrature):
             out = loc[:, None] + np.round(out - loc[:, None])
         if is_inside.all():
             return out
-        ends = self._rows(self._search(self.frozen, name), np.where(is_inside, np.nan, levels))
+        search = quantile_search(self.frozen, name)
+        ends = self._rows(search, np.where(is_inside, np.nan, levels))
         return np.where(is_inside, out, ends)
-
-    @cached_property
-    def _standard(self) -> tuple[Array, NDArray[np.intp], Array, Array] | None:
-        """Distinct shapes (u, k), the place (n,) of each row's among them, ``loc`` (n,) and ``scale`` (n,).
-
-        None if the distribution does not tell its parameters as SciPy's do.
-        """
-        frozen = self.frozen
-        if not hasattr(frozen.dist, "_parse_args"):
-            return None
-        shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
-        rows = np.stack([self._all(one) for one in (*shapes, 0.0)], axis=1)
-        distinct, place = np.unique(rows, axis=0, return_inverse=True)
-        return distinct[:, :-1], place.reshape(-1), self._all(loc), self._all(scale)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return draws (n, size)."""
@@ -499,15 +435,3 @@ def _too_many() -> ValueError:
         f"prediction gives mass to more than {MOST_VALUES:,} values of one input, too many to sum "
         "over; give draws=l, or draws of it"
     )
-
-
-def _has_formula(family: object) -> bool:
-    """Return whether a family of scipy.stats has its own quantile function, rather than a search."""
-    return _is_own(family, "_ppf")
-
-
-def _is_own(family: object, name: str) -> bool:
-    """Return whether a family of scipy.stats has a formula of this name, not a search or an integral."""
-    generic = (scipy.stats.rv_continuous, scipy.stats.rv_discrete)
-    formula = getattr(type(family), name, None)
-    return all(formula is not getattr(base, name) for base in generic)

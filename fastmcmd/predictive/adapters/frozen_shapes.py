@@ -1,0 +1,152 @@
+"""Shapes of frozen distributions of scipy.stats: for each of them, SciPy searches or integrates once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from fastmcmd._base.annotations import Array
+from fastmcmd.errors import NumericalError
+
+if TYPE_CHECKING:
+    from scipy.stats._distn_infrastructure import rv_frozen
+
+__all__ = ["FrozenShapes", "has_own_formula", "quantile_search"]
+
+_OF_INTEGERS = {"erlang", "irwinhall", "ksone", "kstwo"}  # families whose only shape is an integer
+
+# Kinks of standard densities, apart from medians, as functions of the shapes.
+_KINKS: dict[str, Callable[..., tuple[Array, ...]]] = {
+    "crystalball": lambda beta, m: (-beta,),
+    "laplace_asymmetric": lambda kappa: (0.0 * kappa,),
+    "skewcauchy": lambda a: (0.0 * a,),
+    "trapezoid": lambda c, d: (c, d),
+    "triang": lambda c: (c,),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenShapes:
+    """The parameters of n frozen distributions of one family, without those of shapes that are equal.
+
+    Attributes
+    ----------
+    family : rv_continuous or rv_discrete
+        The family.
+    distinct : ndarray (u, k)
+        Distinct shape parameters.
+    place : ndarray (n,)
+        Index of each row's shapes.
+    loc, scale : ndarray (n,)
+        Locations, and scales: 1 for discrete distributions.
+    """
+
+    family: Any
+    distinct: Array
+    place: NDArray[np.intp]
+    loc: Array
+    scale: Array
+
+    @staticmethod
+    def of(frozen: rv_frozen, n: int) -> FrozenShapes | None:
+        """Return the parameters of n rows, or None if the distribution does not tell them as SciPy's do."""
+        if not hasattr(frozen.dist, "_parse_args"):
+            return None
+        shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
+        columns = [
+            np.array(np.broadcast_to(np.asarray(one, dtype=np.float64), (n,)))
+            for one in (*shapes, loc, scale)
+        ]
+        if not shapes:
+            alike = np.zeros(n, dtype=np.intp)
+            return FrozenShapes(frozen.dist, np.empty((1, 0)), alike, *columns)
+        rows = np.stack(columns[:-2], axis=1)
+        distinct, place = np.unique(rows, axis=0, return_inverse=True)
+        return FrozenShapes(frozen.dist, distinct, place.reshape(-1), *columns[-2:])
+
+    def __len__(self) -> int:
+        return len(self.distinct)
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates (n, k + 2) of continuous distributions: shapes, loc and the logarithm of the scale."""
+        return np.column_stack([self.distinct[self.place], self.loc, np.log(self.scale)])
+
+    @property
+    def are_integers(self) -> bool:
+        """Whether shapes are integers, between which SciPy's formulas do not hold."""
+        return self.family.name in _OF_INTEGERS
+
+    @property
+    def first_rows(self) -> NDArray[np.intp]:
+        """The first row (u,) of each shape."""
+        return np.unique(self.place, return_index=True)[1]
+
+    def moments(self, names: str) -> list[Array]:
+        """Return the moments (n,) that letters of ``rv_continuous.stats`` name."""
+        standard = np.atleast_1d(self.family.stats(*self.distinct.T, moments=names))
+        moments = []
+        for name, values in zip(names, standard.reshape(len(names), -1), strict=True):
+            of_rows = np.broadcast_to(values, len(self))[self.place]
+            with np.errstate(invalid="ignore"):
+                if name == "m":
+                    of_rows = of_rows * self.scale + self.loc
+                elif name == "v":
+                    of_rows = of_rows * self.scale * self.scale
+            moments.append(of_rows)
+        return moments
+
+    def quantiles(self, name: str, levels: Array) -> Array:
+        """Return ``ppf`` or ``isf`` (n, j) of levels (j,)."""
+        with np.errstate(all="ignore"):
+            standard = quantile_search(self.family(*self.distinct.T), name)(levels[:, None])
+        return self._of_rows(np.broadcast_to(standard, (len(levels), len(self))).T)
+
+    def kinks(self) -> Array | None:
+        """Return the places (n, j) where densities of a family of SciPy are not smooth; None if unknown."""
+        places = _KINKS.get(self.family.name)
+        if places is None:
+            return None
+        return self._of_rows(np.stack(places(*self.distinct.T), axis=1))
+
+    def _of_rows(self, standard: Array) -> Array:
+        """Return numbers (n, j) of the rows from those (u, j) of the standard distributions."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(standard[self.place] * self.scale[:, None] + self.loc[:, None])
+
+
+def quantile_search(frozen: rv_frozen, name: str) -> Callable[[Array], Array]:
+    """Return ``ppf`` or ``isf`` of a frozen distribution.
+
+    Where SciPy's search fails, levels above a half are searched from the other side.
+    """
+    by_name = getattr(frozen, name)
+    from_above = frozen.isf if name == "ppf" else frozen.ppf
+
+    def search(levels: Array) -> Array:
+        try:
+            return np.asarray(by_name(levels))
+        except (ValueError, RuntimeError):
+            is_high = levels > 0.5
+        try:
+            low, high = np.where(is_high, 0.5, levels), np.where(is_high, 1 - levels, 0.5)
+            return np.where(is_high, from_above(high), by_name(low))
+        except (ValueError, RuntimeError) as error:
+            raise NumericalError(
+                f"prediction: {name} of scipy.stats.{frozen.dist.name} fails ({error}); give draws of "
+                "it, an array (n, l)"
+            ) from error
+
+    return search
+
+
+def has_own_formula(family: object, name: str) -> bool:
+    """Return whether a family of scipy.stats has a formula of this name, not a search or an integral."""
+    generic = (scipy.stats.rv_continuous, scipy.stats.rv_discrete)
+    formula = getattr(type(family), name, None)
+    return all(formula is not getattr(base, name) for base in generic)
