@@ -74,7 +74,7 @@ class FrozenShapes:
 
     @property
     def coordinates(self) -> Array:
-        """Coordinates (n, k + 2) of continuous distributions: shapes, loc and the logarithm of the scale."""
+        """Coordinates (n, k + 2) of continuous distributions: shapes, loc, and logarithms of scales."""
         return np.column_stack([self.distinct[self.place], self.loc, np.log(self.scale)])
 
     @property
