@@ -34,7 +34,8 @@ def far_outcomes(y: Array, prediction: Predictive) -> list[str]:
     if isinstance(prediction, Draws) and prediction.array.shape[1] == 1:
         return []  # without a spread
     try:
-        for count in (_FEW_ROWS, _SOME_ROWS):
+        # Moments of draws are quick, and a few rows do not tell how many outcomes lie between them.
+        for count in (_SOME_ROWS,) if isinstance(prediction, Draws) else (_FEW_ROWS, _SOME_ROWS):
             if n > count and not _may_be_far(y, prediction, count):
                 return []
         far = _share_of_far(y, prediction)
