@@ -114,7 +114,8 @@ class ScipyPredictive(ByQuadrature):
     @property
     def variance(self) -> Array:
         """Variances (n,); infinite or NaN where the distribution has none."""
-        return self._moments_of("v")[0]
+        variance = self._moments_of("v")[0]
+        return np.where(variance < 0, np.nan, variance)  # SciPy's integral of a heavy tail
 
     def _moments_of(self, names: str) -> list[Array]:
         """Return the moments (n,) that letters of ``rv_continuous.stats`` name.
