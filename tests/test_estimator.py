@@ -275,7 +275,7 @@ def test_exact_expectations_that_would_take_hours_are_refused(rng):
     """
     from scipy import stats
 
-    class Own(stats.rv_continuous):
+    class UserLevy(stats.rv_continuous):
         _pdf, _cdf, _sf, _ppf, _isf = (
             staticmethod(getattr(stats.levy, name)) for name in ("pdf", "cdf", "sf", "ppf", "isf")
         )
@@ -288,7 +288,7 @@ def test_exact_expectations_that_would_take_hours_are_refused(rng):
         assert result.info.form == "feature"
         assert result.error_bound <= 1e-6
     with pytest.raises(ValueError, match=r"draws=None: .* use draws=100"):
-        fm.cce(x, y, Own(a=0.0, name="own")(loc=x, scale=0.5), x_kernel=fm.RBF(1.0))
+        fm.cce(x, y, UserLevy(a=0.0, name="own")(loc=x, scale=0.5), x_kernel=fm.RBF(1.0))
 
 
 def test_reprs_show_kernels_and_no_time(data):

@@ -180,8 +180,8 @@ class ScipyPredictive(ByQuadrature):
 
     def kinks(self) -> Array:
         """Return the places (n, k) where densities of some families of SciPy are not smooth."""
-        known = self.shapes.kinks() if self.shapes and is_of_scipy(self.frozen.dist) else None
-        return super().kinks() if known is None else known
+        places = self.shapes.kinks() if self.shapes and is_of_scipy(self.frozen.dist) else None
+        return super().kinks() if places is None else places
 
     def at(self, coordinates: Array) -> ScipyPredictive:
         """Return the distributions of this family at coordinates (m, k)."""
