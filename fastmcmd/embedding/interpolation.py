@@ -267,25 +267,23 @@ class InterpolatedMeans:
             Largest number of means or terms of series that are held; default as many as predictions.
         """
         most = int(_SHARE * len(prediction))
-        most_terms = len(prediction) if most_terms is None else most_terms
         before = np.inf
         for shorter in _SHORTER:
             trees = _trees(prediction, kernel, goal, shorter)
             if trees is None:
                 return None
+            terms = len(prediction) if most_terms is None else most_terms // len(trees)
             families = list[_FamilyMeans]()
             for part, tree in trees:
-                one = _FamilyMeans(
-                    part, tree, integrate, _OF_GOAL * goal, most, most_terms // len(trees)
-                )
-                if not one.serves:
+                families.append(_FamilyMeans(part, tree, integrate, _OF_GOAL * goal, most, terms))
+                if not families[-1].serves:
                     break
-                families.append(one)
-            else:
+            last = families[-1]
+            if last.serves:
                 return InterpolatedMeans(families)
-            if not 0 < one.divergence <= _FALLS * before:
+            if not 0 < last.divergence <= _FALLS * before:
                 return None
-            before = one.divergence
+            before = last.divergence
         return None
 
     def of(self, prediction: Predictive) -> Integrals:
