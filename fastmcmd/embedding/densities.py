@@ -134,6 +134,7 @@ class PanelDensities:
         high = np.concatenate([lower[:, 1:], upper[:, 1:]], axis=1)
         mass = np.concatenate([masses[0], masses[1][:, ::-1]], axis=1)
         count = mass.shape[1]
+        mass = np.broadcast_to(mass, (len(prediction), count))
         owner, cuts = np.arange(count), np.ones(count, dtype=np.intp)
         densities = _on_panels(prediction, low, high, mass, cuts)
         for _ in range(_ROUNDS):
@@ -195,12 +196,16 @@ def _on_panels(
     blocks = row_blocks(len(prediction), _NODES // (int(cuts.sum()) * _TERMS))
     if len(blocks) == 1:
         return _block_on_panels(prediction, low, high, mass, cuts)
-    parts = []
-    for rows in blocks:
-        some, masses = prediction.take(np.arange(rows.start, rows.stop)), mass
-        if len(mass) > 1:
-            masses = mass[rows]
-        parts.append(_block_on_panels(some, low[rows], high[rows], masses, cuts))
+    parts = [
+        _block_on_panels(
+            prediction.take(np.arange(rows.start, rows.stop)),
+            low[rows],
+            high[rows],
+            mass[rows],
+            cuts,
+        )
+        for rows in blocks
+    ]
     names = ("low", "high", "series", "weights", "error")
     return PanelDensities(*(np.concatenate([getattr(one, k) for one in parts]) for k in names))
 

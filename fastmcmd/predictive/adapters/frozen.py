@@ -18,6 +18,7 @@ from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.adapters.closed_crps import closed_crps, closed_piece_scores
 from fastmcmd.predictive.adapters.frozen_shapes import (
     FrozenShapes,
+    has_kinks,
     has_own_formula,
     quantile_search,
 )
@@ -180,8 +181,10 @@ class ScipyPredictive(ByQuadrature):
 
     def kinks(self) -> Array:
         """Return the places (n, k) where densities of some families of SciPy are not smooth."""
-        places = self.shapes.kinks() if self.shapes and is_of_scipy(self.frozen.dist) else None
-        return super().kinks() if places is None else places
+        family = self.frozen.dist
+        if not has_kinks(family.name) or not is_of_scipy(family) or self.shapes is None:
+            return super().kinks()
+        return self.shapes.kinks()
 
     def at(self, coordinates: Array) -> ScipyPredictive:
         """Return the distributions of this family at coordinates (m, k)."""
@@ -195,10 +198,13 @@ class ScipyPredictive(ByQuadrature):
         scores = closed_crps(self.frozen, y) if is_of_scipy(self.frozen.dist) else None
         if scores is None:
             return self._crps_by_shape(y)
-        rows = np.flatnonzero(np.isnan(scores) | ~np.isfinite(y))
+        self._integrate(scores, y, np.flatnonzero(np.isnan(scores) | ~np.isfinite(y)))
+        return scores
+
+    def _integrate(self, scores: Array, y: Array, rows: NDArray[np.intp]) -> None:
+        """Replace the scores of some rows by those of quadrature."""
         if len(rows):
             scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
-        return scores
 
     def _crps_by_shape(self, y: Array) -> Array:
         """Return scores (n,) by quadrature, without integrals in further rows of shapes with infinite ones.
@@ -210,15 +216,13 @@ class ScipyPredictive(ByQuadrature):
             return super().crps(y)
         first = shapes.first_rows
         scores = np.where(np.isnan(y), np.nan, np.inf)
-        scores[first] = ByQuadrature.crps(self.take(first), y[first])
+        self._integrate(scores, y, first)
         # Of moderate size: a finite score may overflow.
         sizes = np.max(np.abs([y[first], shapes.loc[first], shapes.scale[first]]), axis=0)
         is_infinite = np.isinf(scores[first]) & (sizes < _MODERATE)
         is_left = ~is_infinite[shapes.place]
         is_left[first] = False
-        rows = np.flatnonzero(is_left)
-        if len(rows):
-            scores[rows] = ByQuadrature.crps(self.take(rows), y[rows])
+        self._integrate(scores, y, np.flatnonzero(is_left))
         return scores
 
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
@@ -252,8 +256,9 @@ class ScipyPredictive(ByQuadrature):
         Without a formula SciPy searches for number after number. So equal shapes are searched once, for
         levels that all rows share, and others all at once.
         """
-        frozen, shapes = self.frozen, self.shapes
-        if shapes is None or self._n == 1 or self.has_quick_quantiles:
+        frozen = self.frozen
+        shapes = None if self._n == 1 or self.has_quick_quantiles else self.shapes
+        if shapes is None:
             return self._rows(quantile_search(frozen, name), levels)
         same_levels = levels.strides[0] == 0 or len(levels) == 1 or not (levels != levels[0]).any()
         if same_levels and len(shapes) <= _FEW_SHAPES:

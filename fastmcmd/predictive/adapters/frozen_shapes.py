@@ -16,7 +16,7 @@ from fastmcmd.errors import NumericalError
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
 
-__all__ = ["FrozenShapes", "has_own_formula", "quantile_search"]
+__all__ = ["FrozenShapes", "has_kinks", "has_own_formula", "quantile_search"]
 
 _OF_INTEGERS = {"erlang", "irwinhall", "ksone", "kstwo"}  # families whose only shape is an integer
 
@@ -62,9 +62,9 @@ class FrozenShapes:
             np.array(np.broadcast_to(np.asarray(one, dtype=np.float64), (n,)))
             for one in (*shapes, loc, scale)
         ]
-        if not shapes:
-            alike = np.zeros(n, dtype=np.intp)
-            return FrozenShapes(frozen.dist, np.empty((1, 0)), alike, *columns)
+        if all(np.size(one) == 1 for one in shapes):
+            distinct = np.array([[np.asarray(one, dtype=np.float64).item() for one in shapes]])
+            return FrozenShapes(frozen.dist, distinct, np.zeros(n, dtype=np.intp), *columns[-2:])
         rows = np.stack(columns[:-2], axis=1)
         distinct, place = np.unique(rows, axis=0, return_inverse=True)
         return FrozenShapes(frozen.dist, distinct, place.reshape(-1), *columns[-2:])
@@ -107,17 +107,19 @@ class FrozenShapes:
             standard = quantile_search(self.family(*self.distinct.T), name)(levels[:, None])
         return self._of_rows(np.broadcast_to(standard, (len(levels), len(self))).T)
 
-    def kinks(self) -> Array | None:
-        """Return the places (n, j) where densities of a family of SciPy are not smooth; None if unknown."""
-        places = _KINKS.get(self.family.name)
-        if places is None:
-            return None
-        return self._of_rows(np.stack(places(*self.distinct.T), axis=1))
+    def kinks(self) -> Array:
+        """Return the places (n, j) of the kinks of a family for whose name `has_kinks` is true."""
+        return self._of_rows(np.stack(_KINKS[self.family.name](*self.distinct.T), axis=1))
 
     def _of_rows(self, standard: Array) -> Array:
         """Return numbers (n, j) of the rows from those (u, j) of the standard distributions."""
         with np.errstate(invalid="ignore"):
             return np.asarray(standard[self.place] * self.scale[:, None] + self.loc[:, None])
+
+
+def has_kinks(name: str) -> bool:
+    """Tell whether densities of the family of SciPy with this name have kinks apart from medians."""
+    return name in _KINKS
 
 
 def quantile_search(frozen: rv_frozen, name: str) -> Callable[[Array], Array]:
