@@ -1,12 +1,15 @@
 // The Python module: checks, unwraps, releases the GIL, calls.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "arrays.h"
 #include "bind_loops.h"
 #include "bits.h"
 #include "cholesky.h"
 #include "dispatch.h"
 #include "eigen.h"
+#include "group_sums.h"
 #include "docs.h"
 #include "landmarks.h"
 #include "normals.h"
@@ -385,6 +388,23 @@ index_t py_pivoted_columns(const py::array& codes, const py::array& params,
   return without_gil([&] { return pivoted_columns(source, to, rank, stop); });
 }
 
+void py_group_sums(const py::array& codes, const py::array& params, const points<double>& x,
+                   const py::array& starts, const py::array& shares, index_t first, index_t stop,
+                   py::array out, int threads) {
+  const gram_source<double> source = make_source(codes, params, x, x, true);
+  const index_t groups = length(starts, "starts", 0) - 1;
+  FASTMCMD_CHECK(0 <= first && first < stop && stop <= groups, "first and stop must be groups in order");
+  const point_groups of = {read<int64_t>(starts, "starts", {groups + 1}),
+                           read<double>(shares, "shares", {x.n()})};
+  FASTMCMD_CHECK(of.starts[0] == 0 && of.starts[groups] == x.n() &&
+                     std::is_sorted(of.starts, of.starts + groups + 1),
+                 "starts must ascend from 0 to the number of points");
+  double* to = write<double>(out, "out", {stop - first, groups - first});
+  without_gil([&] {
+    group_sums(source, of, {first, stop}, groups, to, execution_with(threads));
+  });
+}
+
 void py_self_product(const py::array& a, const py::object& weight, py::array out, int threads) {
   with_dtype(a, "a", [&](auto zero) {
     using T = decltype(zero);
@@ -633,6 +653,8 @@ PYBIND11_MODULE(_core, m) {
   m.def("pivoted_columns", &py_pivoted_columns, docs::pivoted_columns, "codes"_a, "params"_a, "x"_a,
         "diagonal"_a, "worth"_a, "limit"_a, "noise"_a, "residual"_a, "columns"_a, "pivots"_a,
         "rank"_a, "stop"_a);
+  m.def("group_sums", &py_group_sums, docs::group_sums, "codes"_a, "params"_a, "x"_a, "starts"_a,
+        "shares"_a, "first"_a, "stop"_a, "out"_a, "threads"_a);
   m.def("self_product", &py_self_product, docs::self_product, "a"_a, "weight"_a, "out"_a,
         "threads"_a);
   m.def("tall_skinny_inner", &py_tall_skinny_inner, docs::tall_skinny_inner, "a"_a, "b"_a, "out"_a, "threads"_a,

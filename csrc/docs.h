@@ -35,6 +35,10 @@ constexpr const char* pivoted_columns =
     "Updates residual (n,); writes columns (most, n rounded up to 16) and pivots (most,) int64 and\n"
     "returns the number of pivots: fewer than stop if worth times residual is at most limit everywhere,\n"
     "or the residual of the next one at most noise times its diagonal.";
+constexpr const char* group_sums =
+    "Add up kernel values over groups of successive points: group g is starts[g] to starts[g + 1].\n\n"
+    "Writes S' K(x, x) S into out (stop - first, g - first) float64, for the groups first to stop in\n"
+    "rows and those from first on in columns; shares (n,) are the nonzeros of S, a column a group.";
 constexpr const char* self_product =
     "Add a diag(weight) a' to out (p, p) float64; a is (p, n), weight (n,) float64 or None.\n\n"
     "Sums over 256 columns are in the dtype of a, over those in float64.";

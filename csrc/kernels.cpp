@@ -66,6 +66,33 @@ void add_squares(index_t rows, index_t cols, const T* tile, index_t ld, double* 
   for (; c < cols; ++c) add_squares_of<T, 1>(rows, tile + c, ld, out + c);
 }
 
+template <int N>
+inline void sum_rows_of(index_t rows, const double* tile, index_t ld, const double* weights,
+                        double* out) {
+  double sum[N] = {};
+  for (index_t i = 0; i < rows; ++i) {
+#pragma GCC unroll 32
+    for (int j = 0; j < N; ++j) sum[j] += weights[i] * tile[i * ld + j];
+  }
+#pragma GCC unroll 32
+  for (int j = 0; j < N; ++j) out[j] = sum[j];
+}
+
+void sum_rows_in_double(index_t rows, index_t cols, const double* tile, index_t ld,
+                        const double* weights, double* out) {
+  constexpr index_t piece = 32;  // the sums stay in registers
+  index_t c = 0;
+  for (; c + piece <= cols; c += piece) sum_rows_of<piece>(rows, tile + c, ld, weights, out + c);
+  for (; c < cols; ++c) sum_rows_of<1>(rows, tile + c, ld, weights, out + c);
+}
+
+// Only Gram matrices of differences are summed over rows, in double.
+template <class T>
+constexpr void (*sum_rows)(index_t, index_t, const T*, index_t, const T*, T*) = nullptr;
+template <>
+constexpr void (*sum_rows<double>)(index_t, index_t, const double*, index_t, const double*,
+                                   double*) = sum_rows_in_double;
+
 // Only pivots of output features need single rows, in double. A second instantiation in float keeps the
 // compiler from inlining the kernels of gram_tile<float>, which then take up to 10 % longer.
 template <class T>
@@ -88,9 +115,9 @@ constexpr void (*dequantize<float>)(index_t, index_t, const uint16_t*, const flo
 template <class T>
 constexpr kernel_table<T> table = {
     lanes<T>,          panel_width<T>,  gram_tile<T>,    gram_row<T>,       multiply<T>,
-    multiply_few_columns<T>,  add_to_double<T>, add_squares<T>, exp_array<T>,   tile_to_panels<T>, panels_to_tile<T>,
-    update_panels<T>,  factor_tile<T>,  solve_panels<T>, solve_lower<T>,    solve_upper<T>,
-    quantize<T>,       dequantize<T>,
+    multiply_few_columns<T>,  add_to_double<T>, add_squares<T>, sum_rows<T>,   exp_array<T>,
+    tile_to_panels<T>, panels_to_tile<T>, update_panels<T>, factor_tile<T>,  solve_panels<T>,
+    solve_lower<T>,    solve_upper<T>,    quantize<T>,      dequantize<T>,
 };
 
 extern const loop_table loops;  // of loops.cpp

@@ -120,6 +120,9 @@ struct kernel_table {
   // out[j] += sum_i tile[i, j]^2
   void (*add_squares)(index_t rows, index_t cols, const T* tile, index_t ld, double* out);
 
+  // out[j] = sum_i weights[i] tile[i, j]; null in float
+  void (*sum_rows)(index_t rows, index_t cols, const T* tile, index_t ld, const T* weights, T* out);
+
   void (*exp)(index_t n, const T* x, T* out);
 
   // Between a row-major tile and the panels of its rows ([panel][column][row]).

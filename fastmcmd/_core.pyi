@@ -224,6 +224,23 @@ def pivoted_columns(
     residual of the next one at most ``noise`` times its diagonal.
     """
 
+def group_sums(
+    codes: NDArray[np.int32],
+    params: _F64,
+    x: PointsF64,
+    starts: NDArray[np.int64],
+    shares: _F64,
+    first: int,
+    stop: int,
+    out: _F64,
+    threads: int,
+) -> None:
+    """Add up kernel values over groups of successive points: group g is starts[g] to starts[g + 1].
+
+    Writes S' K(x, x) S into out (stop - first, g - first), for the groups first to stop in rows and those
+    from first on in columns; shares (n,) are the nonzeros of S, a column a group.
+    """
+
 def self_product(a: NDArray[_T], weight: _F64 | None, out: _F64, threads: int) -> None:
     """Add ``a diag(weight) a'`` to out (p, p); a is (p, n), weight (n,) or None.
 

@@ -178,6 +178,33 @@ def test_gram_matches_definition(program, dtype):
                 assert_near(actual, expected, np.abs(expected).max(), dtype)
 
 
+@pytest.mark.parametrize("program", [RBFS, MIXED, [("cosine",)]], ids=program_name)
+@pytest.mark.parametrize("most", [1, 3, 30, 400])
+def test_group_sums_match_their_definition(most, program):
+    rng = np.random.default_rng(most)
+    sizes = rng.integers(0, most + 1, 250 // most + 3)
+    sizes[rng.integers(len(sizes))] = most
+    for counts in (sizes, np.append([0, *sizes], 0), [600], [5, 0, 0]):
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        groups, n = len(counts), int(starts[-1])
+        x, shares = make_points(rng, n, rng.choice([2, 40]), np.float64), rng.normal(size=n)
+        spread = np.zeros((n, groups))
+        spread[np.arange(n), np.repeat(np.arange(groups), counts)] = shares
+        expected = spread.T @ definition(program, x, x) @ spread
+        scale = np.abs(spread).sum(axis=0)
+        for first, stop in {(0, groups), (groups // 3, groups // 2 + 1), (groups - 1, groups)}:
+            both = []
+            for threads in (1, 2):
+                out = np.full((stop - first, groups - first), np.nan)
+                _core.group_sums(
+                    *encode(program), _core.PointsF64(x), starts, shares, first, stop, out, threads
+                )
+                both.append(out)
+            assert (both[0] == both[1]).all()
+            size = 10 * np.outer(scale[first:stop], scale[first:]) + 1e-300
+            assert_near(out, expected[first:stop, first:], size, np.float64)
+
+
 def test_gram_large_dimension():
     rng = np.random.default_rng(1)
     for d in (127, 128, 129, 300):
@@ -454,6 +481,12 @@ def wrong_calls():
     locked = np.ones((4, 2))
     locked.flags.writeable = False
     sym = _core.symmetric_matmul
+
+    def grouped(starts, first, stop):
+        sums = np.ones((stop - first, len(starts) - 1 - first))
+        points, at = _core.PointsF64(np.ones((4, 2))), np.array(starts, np.int64)
+        _core.group_sums(codes, params, points, at, np.ones(4), first, stop, sums, 1)
+
     return {
         "dtype of v": lambda: sym(codes, params, x, v.astype(float), out, 1),
         "shape of v": lambda: sym(codes, params, x, v[:3], out, 1),
@@ -492,6 +525,11 @@ def wrong_calls():
         "flat data": lambda: _core.PointsF64(np.ones(3)),
         "offset": lambda: _core.PointsF64(np.ones((3, 2)), np.ones(3)),
         "exp": lambda: _core.exp(np.ones((2, 2))),
+        "starts": lambda: grouped([0, 3, 2, 4], 0, 3),
+        "end of starts": lambda: grouped([0, 3, 5], 0, 2),
+        "first group": lambda: grouped([0, 2, 4], -1, 1),
+        "last group": lambda: grouped([0, 2, 4], 0, 3),
+        "no groups": lambda: grouped([0, 2, 4], 1, 1),
     }
 
 

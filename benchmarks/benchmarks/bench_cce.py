@@ -204,6 +204,19 @@ class ManyDraws:
         self.time_cce()
 
 
+class ManyVectorDraws:
+    """n = 3,000 with 20 draws of three numbers: an output kernel without low rank."""
+
+    def setup(self):
+        rng = np.random.default_rng(2)
+        self.x, y, _ = smooth(3000, 8)
+        self.y = y[:, None] + rng.standard_normal((3000, 3))
+        self.draws = y[:, None, None] + rng.standard_normal((3000, 20, 3))
+
+    def time_cce(self):
+        fm.cce(self.x, self.y, fm.Draws(self.draws))
+
+
 class LooseTolerance:
     """Tolerances that equal the errors of scikit-learn's Nystroem; see benchmarks/peers/cce.py.
 

@@ -369,6 +369,21 @@ class Backend(ABC):
         raise NotImplementedError(f"backend {self.name!r} stores all tiles or none")
 
     @property
+    def sums_groups(self) -> bool:
+        """Whether the backend sums kernel values over groups of points (`group_sums`)."""
+        return False
+
+    def group_sums(
+        self, kernel: Kernel, x: Points, starts: NDArray[np.int64], share: Array, groups: slice
+    ) -> Array:
+        """Return ``S' K(x, x) S`` for some groups of successive points, and all from the first of them on.
+
+        Group g holds the points ``starts[g]`` to ``starts[g + 1]``. S has a column for each group, with
+        the entries ``share`` (n,) of its points.
+        """
+        raise NotImplementedError(self.name)
+
+    @property
     def quantizes(self) -> bool:
         """Whether the backend has quantized tiles."""
         return False

@@ -289,6 +289,22 @@ class CpuBackend(Backend):
         return PackedGram(tiles, x.n, source=None if is_whole else (kernel, x)), out
 
     @property
+    def sums_groups(self) -> bool:
+        """Whether the backend sums kernel values over groups of points."""
+        return True
+
+    def group_sums(
+        self, kernel: Kernel, x: Points, starts: NDArray[np.int64], share: Array, groups: slice
+    ) -> Array:
+        """Return sums over pairs of groups, tile by tile while kernel values are in the cache."""
+        out = np.empty((groups.stop - groups.start, len(starts) - 1 - groups.start))
+        core().group_sums(
+            *_program(kernel, self.direct), x.rows, starts, share, groups.start, groups.stop, out,
+            threads=get_num_threads(),
+        )  # fmt: skip
+        return out
+
+    @property
     def quantizes(self) -> bool:
         """Whether the backend has quantized tiles."""
         return True

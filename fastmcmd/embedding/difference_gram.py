@@ -10,7 +10,7 @@ rows are computed from kernel values, and used at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd.backends import Backend
+from fastmcmd.backends.base import Points
 from fastmcmd.backends.tall_skinny import product, roots_of_forms, spread
 from fastmcmd.embedding.atoms import kernel_of_atoms
 from fastmcmd.embedding.spread import Spread
@@ -51,6 +52,8 @@ class DifferenceGram:
         The parts of S: nature's, and the model's with negative shares.
     inputs : int
         Number of inputs n.
+    stores : bool
+        Whether panels stay in memory for the next form.
     """
 
     kernel: Kernel
@@ -59,6 +62,7 @@ class DifferenceGram:
     deviations: Array | None
     spreads: tuple[Spread, ...]
     inputs: int
+    stores: bool = False
     feature_error: ClassVar[float] = 0.0  # as of `BumpLattice`: there are no features
 
     def __len__(self) -> int:
@@ -96,27 +100,63 @@ class DifferenceGram:
         """The number of outputs of all inputs, equal ones included."""
         return len(self.entries[0])
 
+    def keeping(self, memory: int) -> DifferenceGram:
+        """Return the same matrix, which stores its panels if they fit in so many bytes."""
+        # Blocks on the diagonal are squares.
+        return replace(self, stores=4 * self.inputs * (self.inputs + _ROWS) <= memory)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of stored panels."""
+        return 4 * self.inputs * (self.inputs + _ROWS) if self.stores else 0
+
     def panels(self) -> Iterator[tuple[slice, Array]]:
-        """Yield rows, and the block of M of these rows and of the columns from the first of them on."""
+        """Yield rows, and the block of M of these rows and of the columns from the first of them on.
+
+        What lies to the right of the square block is doubled: summed over all panels, products give a
+        quadratic form of M by symmetry.
+        """
+        return iter(self._stored) if self.stores else self._computed()
+
+    @cached_property
+    def _stored(self) -> list[tuple[slice, Array]]:
+        return list(self._computed())
+
+    def _computed(self) -> Iterator[tuple[slice, Array]]:
         starts, n = self.entries[3], self.inputs
         most = max(1, min(_ROWS, 2 * _ENTRIES // max(1, n)))
+        compute = self._panel
+        if self.deviations is None and self.backend.sums_groups:
+            compute = self._panel_in_tiles
         first = 0
         while first < n:
-            rows = slice(first, self._stop(first, most, _ENTRIES // 64))
-            panel = np.empty((rows.stop - first, n - first))
-            start, width = first, int(starts[rows.stop] - starts[first])
-            while start < n:
-                columns = slice(start, self._stop(start, n, _ENTRIES // max(1, width)))
-                panel[:, start - first : columns.stop - first] = self._block(rows, columns)
-                start = columns.stop
-            yield rows, panel
-            first = rows.stop
+            stop = _stop(starts, first, most, _ENTRIES // 64)
+            panel = compute(slice(first, stop))
+            panel[:, stop - first :] *= 2
+            yield slice(first, stop), panel
+            first = stop
 
-    def _stop(self, start: int, most: int, outputs: int) -> int:
-        """Return the end of at least one input from ``start``, with at most so many inputs and outputs."""
-        starts = self.entries[3]
-        stop = int(np.searchsorted(starts, starts[start] + outputs, side="right")) - 1
-        return min(max(start + 1, min(stop, start + most)), self.inputs)
+    def _panel(self, rows: slice) -> Array:
+        """Return a panel from blocks of kernel values."""
+        starts, n = self.entries[3], self.inputs
+        panel = np.empty((rows.stop - rows.start, n - rows.start))
+        start, width = rows.start, int(starts[rows.stop] - starts[rows.start])
+        while start < n:
+            columns = slice(start, _stop(starts, start, n, _ENTRIES // max(1, width)))
+            places = slice(start - rows.start, columns.stop - rows.start)
+            panel[:, places] = self._block(rows, columns)
+            start = columns.stop
+        return panel
+
+    def _panel_in_tiles(self, rows: slice) -> Array:
+        """Return a panel, without its kernel values in memory."""
+        _, _, share, starts = self.entries
+        return self.backend.group_sums(self.kernel, self._points, starts, share, rows)
+
+    @cached_property
+    def _points(self) -> Points:
+        """The outputs of all entries, packed."""
+        return self.backend.points(self.outputs[self.entries[1]], EXACT)
 
     def _block(self, rows: slice, columns: slice) -> Array:
         """Return the block of M of some rows and columns."""
@@ -161,7 +201,7 @@ class DifferenceGram:
         """Return ``a' M a`` (q,) for columns a of coefficients (n, q)."""
         forms = np.zeros(coefficients.shape[1])
         for rows, panel in self.panels():
-            image = self._half_image(rows, panel, coefficients)
+            image = product(panel, coefficients[rows.start :])
             forms += np.einsum("ij,ij->j", coefficients[rows], image)
         return forms
 
@@ -170,15 +210,12 @@ class DifferenceGram:
         total, diagonal = np.zeros((z.shape[1], z.shape[1])), np.empty(self.inputs)
         for rows, panel in self.panels():
             diagonal[rows] = panel.diagonal()
-            image = self._half_image(rows, panel, z)
+            image = product(panel, z[rows.start :])
             total += product(z[rows], image, transposed=True)
         return (total + total.T) / 2, diagonal
 
-    def _half_image(self, rows: slice, panel: Array, right: Array) -> Array:
-        """Return the product of a panel: that of its square, and twice that of the part to its right.
 
-        Summed over all panels, products with ``right[rows]`` give a quadratic form of M by symmetry.
-        """
-        width = len(panel)
-        panel[:, width:] *= 2
-        return product(panel, right[rows.start :])
+def _stop(starts: NDArray[np.intp], start: int, most: int, outputs: int) -> int:
+    """Return the end of at least one input from ``start``, with at most so many inputs and outputs."""
+    stop = int(np.searchsorted(starts, starts[start] + outputs, side="right")) - 1
+    return min(max(start + 1, min(stop, start + most)), len(starts) - 1)

@@ -163,6 +163,7 @@ class DenseFit:
     notes: list[str] = field(default_factory=list)
     rounding_alone: bool = False
     peak_bytes: int = 0  # of solvers and blocks of points
+    _gram_bytes: int = field(default=0, init=False, repr=False)  # of stored panels
     _direct: list[DirectSolver] = field(default_factory=list)
     _checkpoint: Checkpoint | None = None  # of the current evaluation
 
@@ -199,7 +200,8 @@ class DenseFit:
         errors = np.empty(len(grid))
         unit, underflow = self._unit(gram), self._underflow
         kinds: set[str] = set()
-        step, start_point = self._block(len(grid)), 0
+        gram, step = self._in_blocks(gram, len(grid))
+        start_point = 0
         saved_state = None if keep is None else keep.load(DenseProgress)
         if saved_state is not None:
             start_point, step = len(saved_state.values), saved_state.step
@@ -213,7 +215,7 @@ class DenseFit:
             for start in range(start_point, len(grid), step):
                 rows = slice(start, start + step)
                 points = grid if step >= len(grid) else grid[rows]
-                block = _Block(self)
+                block = _Block(self, self._point_bytes(gram))
                 for index, solver in enumerate(self._solvers):
                     block.add(solver.solve(self._problem(index, points), progress))
                 kinds |= block.kinds
@@ -449,13 +451,14 @@ class DenseFit:
     ) -> NDArray[np.float64]:
         """Return the witness h(x, y) (q, len(y))."""
         out = np.empty((len(grid), len(y)))
-        step = self._block(len(grid))
+        point_bytes, self._gram_bytes = self._point_bytes(None), 0
+        step = self._block(len(grid), point_bytes)
         against = self.backend.points(y, EXACT)
         points = self.backend.points(self.outputs, EXACT)
         at = np.concatenate([y, np.zeros_like(y)], axis=1)
         for start in range(0, len(grid), step):
             rows = slice(start, start + step)
-            block = _Block(self)
+            block = _Block(self, point_bytes)
             for index, solver in enumerate(self._solvers):
                 block.add(solver.solve(self._problem(index, grid[rows]), progress))
             coefficients, atoms = block.coefficients()
@@ -472,18 +475,32 @@ class DenseFit:
             out[rows] = image.T
         return out
 
-    def _block(self, count: int) -> int:
-        fitting = max(16, self.budget // 4 // self._bytes_per_point)
+    def _in_blocks(self, gram: Differences | None, count: int) -> tuple[Differences | None, int]:
+        """Return M, with stored panels if several blocks of points need them, and points in a block."""
+        self._gram_bytes = 0
+        point_bytes = self._point_bytes(gram)
+        step = self._block(count, point_bytes)
+        if not isinstance(gram, DifferenceGram) or step == count:
+            return gram, step
+        gram = gram.keeping(self.budget // 8)
+        self._gram_bytes = gram.nbytes
+        return gram, self._block(count, point_bytes)
+
+    def _block(self, count: int, point_bytes: int) -> int:
+        fitting = max(16, (self.budget // 4 - self._gram_bytes) // point_bytes)
         most = _CG_COLUMNS if not self._use_direct else 4096
         return int(min(count, fitting, most))
 
-    @cached_property
-    def _bytes_per_point(self) -> int:
-        """The bytes for each point: coefficients, right-hand sides and their residuals."""
+    def _point_bytes(self, gram: Differences | None) -> int:
+        """Return the bytes for each point: coefficients, right-hand sides and their residuals.
+
+        Without ``gram``, coefficients are spread over the outputs.
+        """
         nature, model = self.samples
         n = max(len(nature.design), len(model.design))
+        spread = 0 if isinstance(gram, DifferenceGram) else len(self.outputs)
         polynomials = 0 if self.densities is None else self.densities.count
-        return 8 * (12 * n + 4 * (len(self.outputs) + polynomials))
+        return 8 * (12 * n + 4 * (spread + polynomials))
 
     @cached_property
     def _use_direct(self) -> bool:
@@ -557,8 +574,8 @@ class DenseFit:
             self._direct.append(DirectSolver(operator, self.options.cache_dir, stages))
         return self._direct[index]
 
-    def account(self, solved: Solved, points: int) -> None:
-        """Record a solve of a block of points: by iterations, or with a factor."""
+    def account(self, solved: Solved, block_bytes: int) -> None:
+        """Record a solve of a block of points, of so many bytes: by iterations, or with a factor."""
         operator = solved.operator
         self.solver, self.dtype = solved.solver, dtype_name(operator.dtype)
         self.iterations += solved.iterations
@@ -574,7 +591,7 @@ class DenseFit:
             self.cache = operator.cache
             self.passes += operator.passes
             matrices = operator.peak_bytes
-        self.peak_bytes = max(self.peak_bytes, matrices + points * self._bytes_per_point)
+        self.peak_bytes = max(self.peak_bytes, matrices + block_bytes + self._gram_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -626,8 +643,8 @@ class _Block:
         Kinds of the certificates.
     """
 
-    def __init__(self, form: DenseFit) -> None:
-        self._form = form
+    def __init__(self, form: DenseFit, point_bytes: int) -> None:
+        self._form, self._point_bytes = form, point_bytes
         self._values: list[NDArray[np.float64]] = []
         self._errors: list[float] = []
         self.kinds: set[str] = set()
@@ -636,7 +653,7 @@ class _Block:
         """Take the solutions of the next sample."""
         sample = self._form.systems[len(self._values)]
         (solution,) = solved.solutions
-        self._form.account(solved, len(solution.value[0]))
+        self._form.account(solved, len(solution.value[0]) * self._point_bytes)
         residual = solution.certificate.residual
         self._values.append(solution.value)
         self._errors.append(math.sqrt(self._form.largest / sample.lam) * residual)

@@ -110,8 +110,9 @@ def test_exact_solves_remain_where_inputs_have_no_low_rank(rng):
     assert (np.abs(result.values - expected) <= result.error_bounds + 1e-13).all()
 
 
+@pytest.mark.parametrize("name", ["auto", "numpy"])
 @pytest.mark.parametrize("atoms", [False, True])
-def test_difference_gram_against_its_definition(atoms, rng, monkeypatch):
+def test_difference_gram_against_its_definition(atoms, name, rng, monkeypatch):
     from fastmcmd.backends import get_backend
     from fastmcmd.embedding import difference_gram
 
@@ -121,7 +122,7 @@ def test_difference_gram_against_its_definition(atoms, rng, monkeypatch):
     spreads = tuple(
         Spread(rng.integers(0, n, m), rng.integers(0, u, m), rng.normal(size=m)) for m in (n, 3 * n)
     )
-    backend = get_backend("auto", Y_KERNEL)
+    backend = get_backend(name, Y_KERNEL)
     gram = DifferenceGram(Y_KERNEL, backend, outputs, deviations, spreads, n)
     s = np.zeros((u, n))
     for part in spreads:
@@ -137,6 +138,24 @@ def test_difference_gram_against_its_definition(atoms, rng, monkeypatch):
     norms, errors = gram.norms(z, 1e-14, 0.0)
     assert (np.abs(norms - np.sqrt(np.diag(z.T @ m @ z))) <= errors).all()
     assert errors.max() < 1e-6
+    for memory in (0, 1 << 30):
+        kept = gram.keeping(memory)
+        assert bool(kept.nbytes) == bool(memory)
+        for _ in range(2):
+            assert (kept.quadratic_forms(z) == gram.quadratic_forms(z)).all()
+
+
+def test_points_in_blocks_have_the_values_of_one_block(rng, monkeypatch):
+    from fastmcmd.estimate.dense import DenseFit
+
+    x, y, d = _vector_draws(rng, n=450, columns=3, rare=3)
+    options = {"y_kernel": fm.RBF(30.0), "lam": LAM, "solver": "cholesky"}
+    whole = fm.cce(x, y, fm.Draws(d), **options)
+    assert whole.info.form == "dense"
+    monkeypatch.setattr(DenseFit, "_block", lambda self, count, point_bytes: min(count, 100))
+    parts = fm.cce(x, y, fm.Draws(d), **options)
+    np.testing.assert_allclose(parts.values, whole.values, rtol=1e-12)
+    assert parts.info.peak_bytes > 4 * 450**2
 
 
 def test_choice_between_features_and_landmarks(rng):
