@@ -40,8 +40,8 @@ class RecalibratedAtoms(RecalibratedCDF):
     Parameters
     ----------
     inner : Predictive
-        Predicted distributions of n numbers whose nodes are all outcomes: discrete ones, draws, and mixtures
-        of these.
+        Predicted distributions of n numbers whose nodes are all outcomes: discrete ones, draws, and
+        mixtures of these.
     mapping : MonotoneMap
         Increasing map R with R(0) = 0 and R(1) = 1.
 
