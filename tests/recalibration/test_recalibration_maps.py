@@ -532,19 +532,21 @@ def test_combinations_of_draws_are_recalibrated_exactly(kind):
         np.array([0.0, 0.2, 0.55, 0.9, 1.0]), np.array([0.0, 0.35, 0.5, 0.8, 1.0])
     )
     values, masses = mapped_atoms(outcomes, weights, mapping)
-    moved = recalibrated(prediction, mapping)
+    mapped_prediction = recalibrated(prediction, mapping)
     mean = (masses * values).sum(axis=1)
-    np.testing.assert_allclose(moved.mean, mean, rtol=1e-12)
+    np.testing.assert_allclose(mapped_prediction.mean, mean, rtol=1e-12)
     std = np.sqrt((masses * (values - mean[:, None]) ** 2).sum(axis=1))
-    np.testing.assert_allclose(moved.std, std, rtol=1e-10)
+    np.testing.assert_allclose(mapped_prediction.std, std, rtol=1e-10)
     y = rng.gamma(2.0, size=n)
     pairs = np.abs(values[:, :, None] - values[:, None, :])
     spread = np.einsum("ni,nij,nj->n", masses, pairs, masses) / 2
     score = (masses * np.abs(values - y[:, None])).sum(axis=1) - spread
-    np.testing.assert_allclose(moved.crps(y), score, rtol=1e-10)
+    np.testing.assert_allclose(mapped_prediction.crps(y), score, rtol=1e-10)
     expected = (masses[:, :, None] * np.exp(-0.5 * (values[:, :, None] - y) ** 2)).sum(axis=1)
-    np.testing.assert_allclose(moved.expected_kernel(fm.RBF(0.5), y[:, None]), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        mapped_prediction.expected_kernel(fm.RBF(0.5), y[:, None]), expected, rtol=1e-12
+    )
     upto = np.cumsum(masses, axis=1)
     for level in (0.11, 0.37, 0.83):
         first = values[np.arange(n), (upto >= level).argmax(axis=1)]
-        np.testing.assert_array_equal(moved.quantile(level), first)
+        np.testing.assert_array_equal(mapped_prediction.quantile(level), first)
