@@ -20,7 +20,7 @@ from fastmcmd.predictive.numerics.closed_scores import CDFPiece
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
-from fastmcmd.predictive.numerics.quadrature import COARSE, FINE
+from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, merged_neighbours
 
 __all__ = [
     "LEAST_LEVEL",
@@ -243,9 +243,14 @@ class Predictive(Abstract):
     def coarse_nodes(self) -> Nodes:
         """Return fewer nodes: the difference between the two sums estimates the error of `nodes`.
 
-        If sums over `nodes` are exact, as for counts and draws, these are the same nodes.
+        If sums over `nodes` are exact (`exact_nodes`), as for counts and draws, these are the same nodes.
+        Otherwise the default merges neighbours, whose difference is larger than the error of smooth
+        integrands; refinements then measure it.
         """
-        return self.nodes()
+        values, weights = self.nodes()
+        if self.exact_nodes or values.ndim != 2:
+            return values, weights
+        return merged_neighbours(values, weights)
 
     def nodes_within(self, length: float) -> Nodes:
         """Return nodes as `nodes` does, from panels no longer than ``length`` where their mass matters.

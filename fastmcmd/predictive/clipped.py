@@ -89,6 +89,16 @@ class Clipped(Derived):
         return np.clip(values, self.low[:, None], self.high[:, None]), weights
 
     @property
+    def exact_nodes(self) -> bool:
+        """Whether the nodes of the inner distributions are exact."""
+        return self.inner.exact_nodes
+
+    def coarse_nodes(self) -> Nodes:
+        """Return clipped nodes of a lower order."""
+        values, weights = self.inner.coarse_nodes()
+        return np.clip(values, self.low[:, None], self.high[:, None]), weights
+
+    @property
     def node_count(self) -> int:
         """Number of nodes per row."""
         return self.inner.node_count

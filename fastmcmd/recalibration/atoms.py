@@ -31,8 +31,7 @@ def recalibrated(prediction: Predictive, mapping: MonotoneMap) -> RecalibratedCD
     """Return the predictions with the distribution functions R(F(y))."""
     if isinstance(prediction, RecalibratedCDF):  # compose the maps: quadrature needs all knots
         return recalibrated(prediction.inner, mapping.after(prediction.mapping))
-    atoms = prediction.discrete or isinstance(prediction, Draws)
-    return (RecalibratedAtoms if atoms else RecalibratedCDF)(prediction, mapping)
+    return (RecalibratedAtoms if prediction.exact_nodes else RecalibratedCDF)(prediction, mapping)
 
 
 class RecalibratedAtoms(RecalibratedCDF):
@@ -41,7 +40,8 @@ class RecalibratedAtoms(RecalibratedCDF):
     Parameters
     ----------
     inner : Predictive
-        Discrete predicted distributions of n numbers, or draws.
+        Predicted distributions of n numbers whose nodes are all outcomes: discrete ones, draws, and
+        mixtures of these.
     mapping : MonotoneMap
         Increasing map R with R(0) = 0 and R(1) = 1.
 
@@ -62,7 +62,7 @@ class RecalibratedAtoms(RecalibratedCDF):
     def quantile(self, level: ArrayLike) -> Array:
         """Return quantiles (n,) or (n, j)."""
         levels = check_levels(level)
-        if not self.inner.discrete:
+        if isinstance(self.inner, Draws):  # between draws, quantiles are interpolated
             return self.inner.quantile(self.mapping.inverse(levels))
         levels = _slightly_below(self.mapping.inverse(_slightly_below(levels)))
         return self.inner.quantile(levels)

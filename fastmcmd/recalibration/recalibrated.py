@@ -51,7 +51,7 @@ class RecalibratedCDF(Derived):
 
     Means and variances are integrals over levels; the two tails beyond 1e-16 follow from the known moments
     of the inner distribution. Errors are near rounding if the quantile function is smooth (even with
-    infinite fourth moments), and 1e-4 standard deviations if it jumps, as for partly discrete
+    infinite fourth moments), and some 1e-3 standard deviations if it jumps, as for partly discrete
     distributions. Location-scale families are integrated once for all rows; others, such as mixtures, need
     some hundred quantiles per row.
 

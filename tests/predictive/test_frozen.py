@@ -224,3 +224,42 @@ def test_scores_of_heavy_tails_are_infinite_in_all_rows_of_a_shape(name, shapes,
     np.testing.assert_array_equal(prediction.crps(y), alone)
     y[0] = np.inf  # says nothing about other rows of this shape
     np.testing.assert_array_equal(prediction.crps(y)[1:], alone[1:])
+
+
+class _OfMassesOnly(stats.rv_discrete):
+    """A user's geometric distribution from 0 on, of which SciPy knows only the probabilities."""
+
+    def _pmf(self, k, p):
+        return p * (1 - p) ** k
+
+    def _argcheck(self, p):
+        return (p > 0) & (p < 1)
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_discrete_families_without_cdf_end_their_tails(heavy):
+    """SciPy's search for the last value never ended where rounded sums stay below 1."""
+    p = np.random.default_rng(0).uniform(0.1, 0.6, 60)[30:]
+    if heavy:
+        p = np.append(p, 1e-3)  # a tail of 37,000 values
+    counts = np.arange(60_000.0)
+    prediction = ScipyPredictive(_OfMassesOnly(a=0, name="of_masses_only")(p, loc=2), len(p))
+    y = np.array([2.0, 5.0, 40.0])
+    masses = p[:, None] * np.exp(np.multiply.outer(np.log1p(-p), counts))
+    kernel = np.exp(-0.01 * (2 + counts[:, None] - y) ** 2)
+    expected = prediction.expected_kernel(fm.RBF(0.01), y[:, None])
+    np.testing.assert_allclose(expected, masses @ kernel, rtol=1e-10, atol=1e-14)
+    last = np.ceil(np.log(1e-16) / np.log1p(-p.min()))  # P(Y - 2 >= k) = (1 - p)^k
+    assert abs(prediction.node_count - last) <= 2
+
+
+def test_discrete_families_without_lower_end_are_refused_by_name():
+    class Unbounded(_OfMassesOnly):
+        def _pmf(self, k, p):
+            return p * (1 - p) ** -k
+
+    frozen = Unbounded(a=-np.inf, b=0, name="unbounded")(np.full(5, 0.3))
+    with pytest.raises(
+        fm.errors.NumericalError, match=r"prediction: (ppf|isf) of scipy\.stats\.unbounded fails"
+    ):
+        fm.cce(np.arange(5.0), -np.arange(5.0), frozen)

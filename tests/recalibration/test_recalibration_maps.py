@@ -500,3 +500,53 @@ def test_quantiles_where_a_level_is_mapped_next_to_one():
     prediction = RecalibratedCDF(inner, mapping)
     np.testing.assert_allclose(prediction.quantile(level), right, rtol=3e-16)
     np.testing.assert_allclose(prediction.quantiles_at(np.array([[level]])), right, rtol=3e-16)
+
+
+def mapped_atoms(values, weights, mapping):
+    """Return sorted atoms (n, L) and the increments of R(F) at them, by definition."""
+    order = np.argsort(values, axis=1)
+    values = np.take_along_axis(values, order, axis=1)
+    upto = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    upto[:, -1] = 1.0
+    return values, np.diff(np.interp(upto, mapping.p, mapping.r), axis=1, prepend=0.0)
+
+
+@pytest.mark.parametrize("kind", ["mixture", "zero-inflated"])
+def test_combinations_of_draws_are_recalibrated_exactly(kind):
+    """Their distribution functions are steps: quadrature over levels missed means by 1e-2."""
+    rng = np.random.default_rng(3)
+    draws, n = rng.gamma(2.0, size=(9, 6)), 9
+    chance = rng.uniform(0.1, 0.6, n)
+    prediction, weights = {
+        "mixture": (
+            fm.Mixture([fm.Draws(draws[:, :2]), fm.Draws(draws[:, 2:])], [0.3, 0.7]),
+            np.tile([0.15, 0.15, 0.175, 0.175, 0.175, 0.175], (n, 1)),
+        ),
+        "zero-inflated": (
+            fm.ZeroInflated(fm.Draws(draws), chance),
+            np.column_stack([np.tile((1 - chance)[:, None] / 6, 6), chance]),
+        ),
+    }[kind]
+    outcomes = np.column_stack([draws, np.zeros(n)]) if kind == "zero-inflated" else draws
+    mapping = MonotoneMap(
+        np.array([0.0, 0.2, 0.55, 0.9, 1.0]), np.array([0.0, 0.35, 0.5, 0.8, 1.0])
+    )
+    values, masses = mapped_atoms(outcomes, weights, mapping)
+    mapped_prediction = recalibrated(prediction, mapping)
+    mean = (masses * values).sum(axis=1)
+    np.testing.assert_allclose(mapped_prediction.mean, mean, rtol=1e-12)
+    std = np.sqrt((masses * (values - mean[:, None]) ** 2).sum(axis=1))
+    np.testing.assert_allclose(mapped_prediction.std, std, rtol=1e-10)
+    y = rng.gamma(2.0, size=n)
+    pairs = np.abs(values[:, :, None] - values[:, None, :])
+    spread = np.einsum("ni,nij,nj->n", masses, pairs, masses) / 2
+    score = (masses * np.abs(values - y[:, None])).sum(axis=1) - spread
+    np.testing.assert_allclose(mapped_prediction.crps(y), score, rtol=1e-10)
+    expected = (masses[:, :, None] * np.exp(-0.5 * (values[:, :, None] - y) ** 2)).sum(axis=1)
+    np.testing.assert_allclose(
+        mapped_prediction.expected_kernel(fm.RBF(0.5), y[:, None]), expected, rtol=1e-12
+    )
+    upto = np.cumsum(masses, axis=1)
+    for level in (0.11, 0.37, 0.83):
+        first = values[np.arange(n), (upto >= level).argmax(axis=1)]
+        np.testing.assert_array_equal(mapped_prediction.quantile(level), first)

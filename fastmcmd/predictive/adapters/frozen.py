@@ -11,6 +11,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
@@ -42,6 +43,8 @@ __all__ = ["ScipyPredictive", "is_frozen", "is_of_scipy"]
 
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes little time
+_SUMMED = 64  # values above the median whose probabilities are added up first
+_MOST_SUMMED = 1 << 20  # probabilities in memory at once
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
 _MODERATE = 1e100  # sizes below which finite scores do not overflow
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
@@ -376,16 +379,41 @@ class ScipyPredictive(ByQuadrature):
         """Return the first value of each row (n,) and the number of values that hold almost all mass."""
         middle = self.quantile(0.5)
         self._check_tail(middle)
-        first, last = (
-            self.quantile(TAIL_MASS),
-            self.upper_quantiles_at(np.array([[TAIL_MASS]]))[:, 0],
-        )
+        first = self.quantile(TAIL_MASS)
+        formulas = ("_cdf", "_ppf", "_isf")
+        if any(has_own_formula(self.frozen.dist, name) for name in formulas):
+            last = self.upper_quantiles_at(np.array([[TAIL_MASS]]))[:, 0]
+        else:
+            last = self._last_by_masses(middle)
         # Quantiles near level 1 are lost to rounding, and a degenerate count may have none in the tail.
         first = np.where(np.isfinite(first), np.minimum(first, middle), middle)
         count = float(np.max(np.maximum(last, middle) - first, initial=0.0)) + 1
         if not count <= MOST_VALUES:
             raise _too_many()
         return first, int(count)
+
+    def _last_by_masses(self, first: Array) -> Array:
+        """Return the first values (n,) from ``first`` on above which the mass is at most `TAIL_MASS`.
+
+        SciPy adds probabilities up until the sum is 1, which rounded sums may never reach.
+        """
+        last = first.copy()
+        left, count = np.arange(self._n), _SUMMED
+        while len(left):
+            heavy = []
+            for rows in row_blocks(len(left), max(1, _MOST_SUMMED // count)):
+                some = left[rows]
+                values = first[some, None] + np.arange(count, dtype=np.float64)
+                part = self.take(some)
+                masses = part._rows(part.frozen.pmf, values)
+                above = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
+                last[some] += np.maximum(np.count_nonzero(above > TAIL_MASS, axis=1) - 1, 0)
+                heavy.append(some[above[:, count // 2] > TAIL_MASS])
+            left, count = np.concatenate(heavy), 2 * count
+            if count > MOST_VALUES:
+                break
+            last[left] = first[left]
+        return last
 
     def _check_tail(self, middle: Array) -> None:
         """Raise an error if tails are too long to sum over, before searching for quantiles far out."""

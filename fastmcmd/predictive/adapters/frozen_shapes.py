@@ -133,12 +133,12 @@ def quantile_search(frozen: rv_frozen, name: str) -> Callable[[Array], Array]:
     def search(levels: Array) -> Array:
         try:
             return np.asarray(by_name(levels))
-        except (ValueError, RuntimeError):
+        except (ValueError, RuntimeError, OverflowError):
             is_high = levels > 0.5
         try:
             low, high = np.where(is_high, 0.5, levels), np.where(is_high, 1 - levels, 0.5)
             return np.where(is_high, from_above(high), by_name(low))
-        except (ValueError, RuntimeError) as error:
+        except (ValueError, RuntimeError, OverflowError) as error:
             raise NumericalError(
                 f"prediction: {name} of scipy.stats.{frozen.dist.name} fails ({error}); give draws of "
                 "it, an array (n, l)"

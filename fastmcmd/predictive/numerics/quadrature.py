@@ -18,6 +18,7 @@ __all__ = [
     "Stops",
     "composite",
     "in_order",
+    "merged_neighbours",
     "node_count",
     "nodes_within",
     "panel_ends",
@@ -61,6 +62,19 @@ class _SidePanels:
 
 
 Ends = tuple[_SidePanels, _SidePanels]  # panels below the median, and those above it
+
+
+def merged_neighbours(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Return half as many nodes (n, (L + 1) // 2): the means of neighbours, with their weights."""
+    if values.shape[1] % 2:
+        values = np.concatenate([values, values[:, -1:]], axis=1)
+        weights = np.concatenate([weights, np.zeros((len(weights), 1))], axis=1)
+    order = np.argsort(values, axis=1, kind="stable")
+    pairs = np.take_along_axis(values, order, axis=1).reshape(len(values), -1, 2)
+    shares = np.take_along_axis(weights, order, axis=1).reshape(pairs.shape)
+    both = shares.sum(axis=2)
+    part = np.divide(shares[:, :, 1], both, out=np.zeros_like(both), where=both > 0)
+    return (1 - part) * pairs[:, :, 0] + part * pairs[:, :, 1], both
 
 
 def node_count(order: int = FINE, splits: int = 1, stops: int = 0) -> int:
