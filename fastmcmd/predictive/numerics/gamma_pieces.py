@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive.numerics.closed_scores import CDFPiece, piece_sums, supported_scores
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    cdf_piece,
+    piece_sums,
+    supported_scores,
+)
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio, log_x_density, lower, upper
 
-__all__ = ["gamma_piece_scores"]
+__all__ = ["gamma_clipped_scores", "gamma_piece_scores"]
 
 _UNDERFLOWS = 1e-290  # number below which the digits of a product with a rate may be lost
 
@@ -38,18 +43,32 @@ def gamma_piece_scores(y: Array, shape: Array, piece: CDFPiece) -> Array:
     Precipitation Forecasts by Fitting Censored, Shifted Gamma Distributions* (Monthly Weather Review 2015).
     """
 
+    return _on_support(y, shape, piece, False)
+
+
+def gamma_clipped_scores(y: Array, shape: Array, low: Array, high: Array) -> Array:
+    """Return `gamma_piece_scores` (n,) of the cdf itself from ``low`` to ``high``."""
+    none = np.zeros(len(y))
+    return _on_support(y, shape, CDFPiece(low, high, none, none + 1, none), True)
+
+
+def _on_support(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
+    """Return the scores (n,) of pieces, or of the cdf itself on their intervals."""
+
     def inner(inside: CDFPiece) -> Array:
-        return _inside(y, shape, inside)
+        return _inside(y, shape, inside, is_cdf)
 
     scores = supported_scores(y, piece, np.zeros(len(y)), np.full(len(y), np.inf), inner)
     return np.full(len(y), np.nan) if scores is None else scores
 
 
-def _inside(y: Array, shape: Array, piece: CDFPiece) -> Array:
-    """Return the scores (n,) of pieces inside the support."""
+def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
+    """Return the scores (n,) of pieces inside the support, or of the cdf itself."""
     places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
     a = shape[:, None]
     tails = by_rows(_tail, places, a, a, step=SLOW_STEP)
+    if is_cdf:
+        piece = cdf_piece(piece.low, piece.high, places - a, tails)
     means = by_rows(_mean_above, places, a)
     unit = _unit(places - a, shape, tails, means)
     total = half_ratio(shape) / np.sqrt(np.pi) / unit
