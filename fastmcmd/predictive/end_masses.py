@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.cached import cached_property
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
@@ -67,14 +68,39 @@ class EndMasses(Mixture):
                 "is needed",
                 row,
             )
-        points = [
-            _points(end, mass, name)
-            for end, mass, name in zip(
-                ends, (lower, upper), ("lower_mass", "upper_mass"), strict=True
-            )
-        ]
-        self._piece = CDFPiece(*ends, lower, np.maximum(rise, 0.0), upper)
-        self._set((inner, *points), np.stack([self._piece.rise, lower, upper], axis=1))
+        for end, mass, name in zip(ends, (lower, upper), ("lower_mass", "upper_mass"), strict=True):
+            bad = np.isinf(end)
+            if bad.any() and (bad := bad & (mass > 0)).any():
+                row = int(bad.argmax())
+                raise RowError(
+                    f"{name} is {mass[row]:g} in row {row}, where this end is infinite; 0 is needed",
+                    row,
+                )
+        self._inner = inner
+        self._piece = CDFPiece(*ends, lower, np.maximum(rise, 0.0, out=rise), upper)
+        self.discrete = self.has_density = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(n,)``."""
+        return self._inner.shape
+
+    @cached_property
+    def components(self) -> tuple[Predictive, ...]:  # type: ignore[override]
+        """The continuous distributions, and the point masses at both ends, at 0 where there are none."""
+        ends = (self._piece.low, self._piece.high)
+        points = (Draws(np.where(np.isinf(end), 0.0, end)[:, None]) for end in ends)
+        return (self._inner, *points)
+
+    @cached_property
+    def weights(self) -> Array:  # type: ignore[override]
+        """Weights (n, 3) of the components."""
+        piece = self._piece
+        return np.stack([piece.rise, piece.below, piece.above], axis=1)
+
+    @cached_property
+    def _all_used(self) -> bool:  # type: ignore[override]
+        return bool((self.weights > 0).all())
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form where ``inner`` has one."""
@@ -83,7 +109,7 @@ class EndMasses(Mixture):
 
         def inside(outcomes: Array) -> Array | None:
             with np.errstate(all="ignore"):
-                return self.components[0].piece_scores(outcomes, piece)
+                return self._inner.piece_scores(outcomes, piece)
 
         scores = scores_with_distance(y, piece.low, piece.high, inside)
         if scores is None:
@@ -92,17 +118,3 @@ class EndMasses(Mixture):
         if len(rows):
             scores[rows] = self.take(rows).crps(y[rows])
         return scores
-
-
-def _points(end: Array, mass: Array, name: str) -> Draws:
-    """Return the point masses at one end, at 0 where there are none."""
-    is_infinite = np.isinf(end)
-    if is_infinite.any():
-        bad = is_infinite & (mass > 0)
-        if bad.any():
-            row = int(bad.argmax())
-            raise RowError(
-                f"{name} is {mass[row]:g} in row {row}, where this end is infinite; 0 is needed", row
-            )
-        end = np.where(is_infinite, 0.0, end)
-    return Draws(end[:, None])

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _STEP = 1 << 13  # rows per block
+_LIGHT_STEP = 1 << 17  # the same for loops of a few ns per row, which end before threads have started
 _NONE = np.empty(0)
 
 
@@ -72,7 +73,8 @@ class CDFPiece(NamedTuple):
 
 def symmetric_scores(family: SymmetricFamily, y: Array, loc: Array, scale: Array) -> Array:
     """Return continuous ranked probability scores in the shape of ``loc``."""
-    (scores,) = _by_core(_core.symmetric_scores, family, 1, y, loc, scale)
+    step = _STEP if family == SymmetricFamily.NORMAL else _LIGHT_STEP
+    (scores,) = _by_core(_core.symmetric_scores, family, 1, y, loc, scale, step=step)
     return scores
 
 
@@ -80,7 +82,8 @@ def two_piece_scores(
     family: SymmetricFamily, y: Array, loc: Array, lower: Array, upper: Array
 ) -> Array:
     """Return scores (n,) of distributions with the scales ``lower`` and ``upper`` beside the mode."""
-    (scores,) = _by_core(_core.two_piece_scores, family, 1, y, loc, lower, upper)
+    step = _STEP if family == SymmetricFamily.NORMAL else _LIGHT_STEP
+    (scores,) = _by_core(_core.two_piece_scores, family, 1, y, loc, lower, upper, step=step)
     return scores
 
 
@@ -219,7 +222,8 @@ def exponential_scores(y: Array, rate: Array, mass: Array | None = None) -> Arra
     With ``a = 1 - mass``, they are ``|y| - a (2 (1 - exp(-rate max(y, 0))) - a / 2) / rate``.
     """
     arrays, absent = ((y, rate), 1) if mass is None else ((y, rate, mass), 0)
-    (scores,) = _by_core(_core.exponential_scores, None, 1, *arrays, absent=absent)
+    loop = _core.exponential_scores
+    (scores,) = _by_core(loop, None, 1, *arrays, absent=absent, step=_LIGHT_STEP)
     return scores
 
 
@@ -248,6 +252,7 @@ def _by_core(
     count: int,
     *arrays: Array,
     absent: int = 0,
+    step: int = _STEP,
 ) -> list[Array]:
     """Return what a loop of the core writes to ``count`` arrays, in blocks of rows.
 
@@ -262,5 +267,5 @@ def _by_core(
     def work(rows: slice) -> None:
         loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in results))
 
-    over_rows(work, flat[0].size, _STEP)
+    over_rows(work, flat[0].size, step)
     return [one.reshape(shape) for one in results]

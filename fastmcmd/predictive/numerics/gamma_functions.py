@@ -13,6 +13,7 @@ from fastmcmd._base.annotations import Array
 __all__ = [
     "half_excess",
     "half_ratio",
+    "log_height",
     "log_x_density",
     "lower",
     "lower_inverse",
@@ -118,7 +119,12 @@ _STEPS = 4  # Newton steps in log p; three suffice from this start
 
 def log_x_density(x: Array, a: Array) -> Any:
     """Return ``log(x g(x))`` for x > 0, with g the gamma density of shape a and rate 1."""
-    return np.log(a / (2 * np.pi)) / 2 - stirling_error(a) - scaled_deviance(x, a)
+    return log_height(a) - scaled_deviance(x, a)
+
+
+def log_height(a: Array) -> Array:
+    """Return `log_x_density` at a, its largest value."""
+    return np.asarray(np.log(a / (2 * np.pi)) / 2 - stirling_error(a))
 
 
 def lower(a: Array, x: Array) -> Array:

@@ -12,7 +12,13 @@ from fastmcmd.predictive.numerics.closed_scores import (
     supported_scores,
 )
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
-from fastmcmd.predictive.numerics.gamma_functions import half_ratio, log_x_density, lower, upper
+from fastmcmd.predictive.numerics.gamma_functions import (
+    half_ratio,
+    log_height,
+    lower,
+    scaled_deviance,
+    upper,
+)
 
 __all__ = ["gamma_clipped_scores", "gamma_piece_scores"]
 
@@ -69,7 +75,7 @@ def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     tails = by_rows(_tail, places, a, a, step=SLOW_STEP)
     if is_cdf:
         piece = cdf_piece(piece.low, piece.high, places - a, tails)
-    means = by_rows(_mean_above, places, a)
+    means = by_rows(_mean_above, places, a, by_rows(log_height, shape)[:, None])
     unit = _unit(places - a, shape, tails, means)
     total = half_ratio(shape) / np.sqrt(np.pi) / unit
     with np.errstate(invalid="ignore", over="ignore"):
@@ -104,7 +110,6 @@ def _tail(x: Array, shape: Array, middle: Array) -> Array:
     return tail
 
 
-def _mean_above(x: Array, shape: Array) -> Array:
-    """Return the integral of ``(t - shape) f(t)`` beyond x."""
-    height = np.exp(log_x_density(x, shape))
-    return np.where((x > 0) & (x < np.inf), height, 0.0)
+def _mean_above(x: Array, shape: Array, height: Array) -> Array:
+    """Return the integral of ``(t - shape) f(t)`` beyond x, from the logarithm of ``shape f(shape)``."""
+    return np.where((x > 0) & (x < np.inf), np.exp(height - scaled_deviance(x, shape)), 0.0)
