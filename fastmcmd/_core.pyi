@@ -530,9 +530,7 @@ def gamma_log_densities(y: _F64, shape: _F64, rate: _F64, out: _F64) -> None:
 def symmetric_scores(family: int, y: _F64, loc: _F64, scale: _F64, out: _F64) -> None:
     """Write the CRPS of normal (0), logistic (1) or Laplace distributions (2)."""
 
-def two_piece_scores(
-    family: int, y: _F64, loc: _F64, lower: _F64, upper: _F64, out: _F64
-) -> None:
+def two_piece_scores(family: int, y: _F64, loc: _F64, lower: _F64, upper: _F64, out: _F64) -> None:
     """Write the CRPS of distributions with a scale for each side of the mode."""
 
 def exponential_scores(y: _F64, rate: _F64, mass: _F64, out: _F64) -> None:

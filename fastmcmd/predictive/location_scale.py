@@ -133,7 +133,7 @@ class StudentT(PearsonFamily):
         return self._interval_scores(y, piece.low, piece.high, piece)
 
     def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
-        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high; NaN for df near and below 1."""
+        """Return `piece_scores` (n,) of the cdf itself from low to high."""
         return self._interval_scores(y, low, high, None)
 
     def _interval_scores(self, y: Array, low: Array, high: Array, piece: CDFPiece | None) -> Array:
@@ -571,8 +571,9 @@ class Uniform(Family):
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         values = parameters((), low=low, high=high)
-        bad = ~(values["low"] < values["high"])
-        if bad.any():
+        is_below = values["low"] < values["high"]
+        if not is_below.all():
+            bad = ~is_below
             row = int(bad.argmax())
             low_text, high_text = distinct_digits(values["low"][row], values["high"][row])
             raise RowError(
@@ -581,9 +582,9 @@ class Uniform(Family):
                 row,
             )
         with np.errstate(over="ignore"):
-            wide = ~np.isfinite(values["high"] - values["low"])
-        if wide.any():
-            row = int(wide.argmax())
+            width = values["high"] - values["low"]
+        if not width.max(initial=0.0) < np.inf:
+            row = int(np.isinf(width).argmax())
             raise RowError(
                 f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row}; their "
                 "difference is larger than the largest double",

@@ -168,7 +168,8 @@ class ZeroInflated(Predictive):
             part = self if len(rows) == len(self) else self.take(rows)
             outcomes = np.stack([y[rows], np.zeros(len(rows))], axis=1)
             base_scores, quantiles = part.base.scored_row_quantiles(outcomes, inner[rows])
-            scores[rows] = inflated_scores(y[rows], *base_scores.T, part.probability)
+            at_outcome, at_zero_score = base_scores.T
+            scores[rows] = inflated_scores(y[rows], at_outcome, at_zero_score, part.probability)
             out[rows] = part._with_zeros(row_levels[rows], at_zero[rows], quantiles)
         rows = np.flatnonzero(~is_shared)  # levels in the far tails of the base
         if len(rows):

@@ -38,7 +38,9 @@ __all__ = [
 ]
 
 _STEP = 1 << 13  # rows per block
-_LIGHT_STEP = 1 << 17  # the same for loops of a few ns per row, which end before threads have started
+_LIGHT_STEP = (
+    1 << 17
+)  # the same for loops of a few ns per row, which end before threads have started
 _NONE = np.empty(0)
 
 
@@ -196,8 +198,8 @@ def constant_scores(y: Array, low: Array, high: Array, below: Array, above: Arra
     """Return integrals (n,) of ``(F - 1{t >= y})^2`` from low to high, where F = below = 1 - above."""
     with np.errstate(invalid="ignore"):
         place = np.clip(y, low, high)
-        left = np.where((below > 0) & (place > low), below**2 * (place - low), 0.0)
-        return left + np.where((above > 0) & (place < high), above**2 * (high - place), 0.0)
+        before = np.where((below > 0) & (place > low), below**2 * (place - low), 0.0)
+        return before + np.where((above > 0) & (place < high), above**2 * (high - place), 0.0)
 
 
 def linear_scores(y: Array, piece: CDFPiece) -> Array:
@@ -209,11 +211,11 @@ def _linear_scores(
     y: Array, low: Array, high: Array, below: Array, rise: Array, above: Array
 ) -> Array:
     length = high - low
-    left = (np.clip(y, low, high) - low) / length
-    inner, outer = rise * left, rise * (1 - left)
-    inner = below * below + inner * (below + inner / 3)
-    outer = above * above + outer * (above + outer / 3)
-    return np.asarray(length * (left * inner + (1 - left) * outer))
+    share = (np.clip(y, low, high) - low) / length
+    risen, remaining = rise * share, rise * (1 - share)
+    risen = below * below + risen * (below + risen / 3)
+    remaining = above * above + remaining * (above + remaining / 3)
+    return np.asarray(length * (share * risen + (1 - share) * remaining))
 
 
 def exponential_scores(y: Array, rate: Array, mass: Array | None = None) -> Array:

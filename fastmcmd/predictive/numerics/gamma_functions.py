@@ -18,6 +18,7 @@ __all__ = [
     "lower",
     "lower_inverse",
     "scaled_deviance",
+    "smaller_tails",
     "stirling_error",
     "upper",
     "upper_inverse",
@@ -135,6 +136,13 @@ def lower(a: Array, x: Array) -> Array:
 def upper(a: Array, x: Array) -> Array:
     """Return P(X > x) of gamma distributions of shape a and rate 1; arguments broadcast."""
     return _tail(scipy.special.gammaincc(a, x), a, x, False)
+
+
+def smaller_tails(a: Array, x: Array, middle: Array) -> Array:
+    """Return `lower` up to the middle and `upper` beyond it; 0 at x <= 0 and at infinity."""
+    # The functions return 0 at once at 0 and at infinity; selecting cells would take as long as they do.
+    is_low, is_high = (x > 0) & (x <= middle), x > middle
+    return lower(a, np.where(is_low, x, 0.0)) + upper(a, np.where(is_high, x, np.inf))
 
 
 def lower_inverse(a: Array, p: Array) -> Array:

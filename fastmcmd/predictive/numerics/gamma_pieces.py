@@ -15,9 +15,8 @@ from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
 from fastmcmd.predictive.numerics.gamma_functions import (
     half_ratio,
     log_height,
-    lower,
     scaled_deviance,
-    upper,
+    smaller_tails,
 )
 
 __all__ = ["gamma_clipped_scores", "gamma_piece_scores"]
@@ -48,7 +47,6 @@ def gamma_piece_scores(y: Array, shape: Array, piece: CDFPiece) -> Array:
     below its mean, this is the score of Scheuerer & Hamill, *Statistical Postprocessing of Ensemble
     Precipitation Forecasts by Fitting Censored, Shifted Gamma Distributions* (Monthly Weather Review 2015).
     """
-
     return _on_support(y, shape, piece, False)
 
 
@@ -72,7 +70,7 @@ def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     """Return the scores (n,) of pieces inside the support, or of the cdf itself."""
     places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
     a = shape[:, None]
-    tails = by_rows(_tail, places, a, a, step=SLOW_STEP)
+    tails = by_rows(smaller_tails, a, places, a, step=SLOW_STEP)
     if is_cdf:
         piece = cdf_piece(piece.low, piece.high, places - a, tails)
     means = by_rows(_mean_above, places, a, by_rows(log_height, shape)[:, None])
@@ -81,7 +79,9 @@ def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         z = (places - a) / unit[:, None]
         gaps = np.diff(places, axis=1) / unit[:, None]
-    squares = total[:, None] * by_rows(_tail, 2 * places[:, ::2], 2 * a, 2 * a, step=SLOW_STEP)
+    squares = total[:, None] * by_rows(
+        smaller_tails, 2 * a, 2 * places[:, ::2], 2 * a, step=SLOW_STEP
+    )
     sums = piece_sums(z, gaps, tails, means / unit[:, None], squares, total, piece)
     is_lost = ((places > 0) & (places < _UNDERFLOWS)).any(axis=1)
     return np.where(is_lost, np.nan, unit * sums)
@@ -100,14 +100,6 @@ def _unit(centred: Array, shape: Array, tails: Array, means: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = np.sqrt(np.where(is_tail, mean / tail, 1.0))
         return np.maximum(np.sqrt(shape), np.where(is_tail, np.abs(gap) / growth, 0.0))
-
-
-def _tail(x: Array, shape: Array, middle: Array) -> Array:
-    """Return the mass below x up to the middle, and that above x beyond it."""
-    tail = np.zeros(x.shape)
-    for function, cells in ((lower, (x > 0) & (x <= middle)), (upper, (x > middle) & (x < np.inf))):
-        tail[cells] = function(shape[cells], x[cells])
-    return tail
 
 
 def _mean_above(x: Array, shape: Array, height: Array) -> Array:
