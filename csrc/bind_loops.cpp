@@ -128,6 +128,8 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "interval_scores", loops.interval_scores);
   def(m, "gamma_log_densities", loops.gamma_log_densities);
   def(m, "symmetric_scores", loops.symmetric_scores);
+  def(m, "two_piece_scores", loops.two_piece_scores);
+  def(m, "exponential_scores", loops.exponential_scores);
   def(m, "symmetric_tails", loops.symmetric_tails);
   def(m, "piece_scores", loops.piece_scores);
   def(m, "piece_sums", loops.piece_sums);

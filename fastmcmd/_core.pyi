@@ -547,6 +547,12 @@ def gamma_log_densities(y: _F64, shape: _F64, rate: _F64, out: _F64) -> None:
 def symmetric_scores(family: int, y: _F64, loc: _F64, scale: _F64, out: _F64) -> None:
     """Write the CRPS of normal (0), logistic (1) or Laplace distributions (2)."""
 
+def two_piece_scores(family: int, y: _F64, loc: _F64, lower: _F64, upper: _F64, out: _F64) -> None:
+    """Write the CRPS of distributions with a scale for each side of the mode."""
+
+def exponential_scores(y: _F64, rate: _F64, mass: _F64, out: _F64) -> None:
+    """Write the CRPS of exponential distributions; ``mass`` at 0 may be empty."""
+
 def symmetric_tails(family: int, y: _F64, loc: _F64, scale: _F64, below: _F64, above: _F64) -> None:
     """Write P(Y <= y) and P(Y > y) of normal (0), logistic (1) or Laplace distributions (2)."""
 
@@ -564,7 +570,8 @@ def piece_scores(
 ) -> None:
     """Write integrals of ``(F(t) - 1{t >= y})^2`` from ``low`` to ``high``; NaN where digits are lost.
 
-    F rises from ``below`` by ``rise`` to ``1 - above`` in proportion to the cdf of a distribution.
+    F rises from ``below`` by ``rise`` to ``1 - above`` in proportion to the cdf of a distribution. It is
+    that cdf if the three are empty.
     """
 
 def piece_sums(

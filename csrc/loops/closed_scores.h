@@ -19,10 +19,12 @@ constexpr double scaled_erfc[erfc_terms] = {
     0.0035854154854790257, -0.14024059858554697, 1.2375126308378275};
 constexpr double root_2 = 1.4142135623730951, inverse_root_pi = 0.5641895835477563;
 constexpr double farthest = 1000.0;       // standardised distance beyond which all tails are 0
+constexpr double small_exponent = 0.34;   // up to which exp(-x) needs no power of 2
 constexpr double most_lost_share = 300.0;  // ratio of the terms of a sum to the sum beyond which digits are lost
 
 // Of a distribution that is symmetric around 0, with density f, at numbers -x <= 0: the mass T below, the integral M
-// of -t f(t) up to -x, and the integral Q of 2 M(t) f(t) up to -x. 'total' is that of Q over the line.
+// of -t f(t) up to -x, and the integral Q of 2 M(t) f(t) up to -x. 'total' is that of Q over the line, and 'at_centre'
+// the continuous ranked probability score at 0.
 struct tail_values {
   node_values tail, mean, square;
 };
@@ -39,6 +41,22 @@ inline void scaled_complements(node_values& x) {
     for (index_t k = 0; k < m; ++k) series.at[k] = series.at[k] * t.at[k] + scaled_erfc[j];
   }
   for (index_t k = 0; k < m; ++k) x.at[k] = series.at[k] / (1.0 + 2.0 * x.at[k]);
+}
+
+// Replaces x >= 0 by 1 - exp(-x), whose digits all count where x is small, too.
+inline void exponential_masses(node_values& x) {
+  constexpr index_t m = panel_nodes;
+  constexpr const double* q = exp_constants<double>::q;
+  node_values power, small;
+  for (index_t k = 0; k < m; ++k) power.at[k] = -x.at[k];
+  exponentials(power.at);
+  for (index_t k = 0; k < m; ++k) {
+    const double r = x.at[k] < small_exponent ? -x.at[k] : 0.0, r2 = r * r, r4 = r2 * r2;
+    const double low = (q[9] + q[8] * r) + r2 * (q[7] + q[6] * r);
+    const double high = (q[5] + q[4] * r) + r2 * (q[3] + q[2] * r);
+    small.at[k] = -((low + r4 * (high + r4 * (q[1] + q[0] * r))) * r2 + r);
+  }
+  for (index_t k = 0; k < m; ++k) x.at[k] = x.at[k] < small_exponent ? small.at[k] : 1.0 - power.at[k];
 }
 
 // exp(-x^2 / 2). The square is split: rounding it would cost digits of small values.
@@ -62,7 +80,7 @@ inline void normal_heights(const node_values& x, node_values& height) {
 }
 
 struct standard_normal {
-  static constexpr double total = inverse_root_pi;
+  static constexpr double total = inverse_root_pi, at_centre = (root_2 - 1.0) * inverse_root_pi;
   static void tails(const node_values& size, tail_values& of, bool squares) {
     constexpr index_t m = panel_nodes;
     constexpr double peak = 0.3989422804014327;
@@ -84,7 +102,7 @@ struct standard_normal {
 };
 
 struct standard_logistic {
-  static constexpr double total = 1.0;
+  static constexpr double total = 1.0, at_centre = 0.3862943611198906;  // 2 log 2 - 1
   static void tails(const node_values& size, tail_values& of, bool) {
     constexpr index_t m = panel_nodes;
     node_values small, logs;
@@ -103,7 +121,7 @@ struct standard_logistic {
 };
 
 struct standard_laplace {
-  static constexpr double total = 0.75;
+  static constexpr double total = 0.75, at_centre = 0.25;
   static void tails(const node_values& size, tail_values& of, bool) {
     constexpr index_t m = panel_nodes;
     node_values small;
@@ -137,6 +155,52 @@ void symmetric_scores_of(in y, in loc, in scale, out scores) {
       const index_t i = start + k;
       const double part = 2.0 * (of.mean.at[k] - size.at[k] * of.tail.at[k]) - Family::total;
       scores[i] = fabs(y[i] - loc[i]) + scale[i] * part;
+    }
+  }
+}
+
+// Writes scores of distributions whose halves have scales of their own, and masses in proportion to them. With the share
+// w of the half that holds y, that w' of the other and the scores d and d' at the mode of both symmetric distributions,
+// the score is |y - loc| + 2 w (D(y) - d - |y - loc|) + 2 (w^2 d + w'^2 d').
+template <class Family>
+void two_piece_scores_of(in y, in loc, in lower, in upper, out scores) {
+  constexpr index_t m = panel_nodes;
+  for (index_t start = 0; start < y.n; start += m) {
+    const index_t n = least(m, y.n - start);
+    node_values size;
+    tail_values of;
+    for (index_t k = 0; k < m; ++k) {
+      const index_t i = start + (k < n ? k : 0);
+      size.at[k] = within_reach(fabs(y[i] - loc[i]) / (y[i] > loc[i] ? upper[i] : lower[i]));
+    }
+    Family::tails(size, of, false);
+    for (index_t k = 0; k < n; ++k) {
+      const index_t i = start + k;
+      const double below = 1.0 / (1.0 + upper[i] / lower[i]), above = 1.0 / (1.0 + lower[i] / upper[i]);
+      const double weighted = y[i] > loc[i] ? above * upper[i] : below * lower[i];
+      const double part = 2.0 * (of.mean.at[k] - size.at[k] * of.tail.at[k]) - Family::total - Family::at_centre;
+      const double both = below * below * lower[i] + above * above * upper[i];
+      scores[i] = fabs(y[i] - loc[i]) + 2.0 * (weighted * part + Family::at_centre * both);
+    }
+  }
+}
+
+// Writes scores of exponential distributions, with further masses p at 0 if there are any. With a = 1 - p, the score is
+// |y| - a (2 (1 - exp(-rate y)) - a / 2) / rate, whose exponential is 1 for y < 0.
+inline void exponential_scores(in y, in rate, in mass, out scores) {
+  constexpr index_t m = panel_nodes;
+  for (index_t start = 0; start < y.n; start += m) {
+    const index_t n = least(m, y.n - start);
+    node_values cdf;
+    for (index_t k = 0; k < m; ++k) {
+      const index_t i = start + (k < n ? k : 0);
+      cdf.at[k] = greatest(y[i], 0.0) * rate[i];
+    }
+    exponential_masses(cdf);
+    for (index_t k = 0; k < n; ++k) {
+      const index_t i = start + k;
+      const double share = mass.n ? 1.0 - mass[i] : 1.0;
+      scores[i] = fabs(y[i]) - share * (2.0 * cdf.at[k] - 0.5 * share) / rate[i];
     }
   }
 }
@@ -217,7 +281,7 @@ inline void piece_sums(ins z, ins gaps, ins tails, ins means, ins squares, in to
 }
 
 // Writes integrals of (F(t) - 1{t >= y})^2 from low to high, where F rises from 'below' by 'rise' to 1 - 'above' in
-// proportion to the cdf; NaN where digits are lost.
+// proportion to the cdf; NaN where digits are lost. Without masses, F is the cdf itself.
 template <class Family>
 void piece_scores_of(in y, in loc, in scale, in low, in high, in below, in rise, in above, out scores) {
   constexpr index_t m = panel_nodes;
@@ -243,8 +307,15 @@ void piece_scores_of(in y, in loc, in scale, in low, in high, in below, in rise,
       const double means[3] = {of[0].mean.at[k], of[1].mean.at[k], of[2].mean.at[k]};
       const double squares[2] = {of[0].square.at[k], of[2].square.at[k]};
       const double steps[2] = {gaps[0].at[k], gaps[1].at[k]};
-      const double sum =
-          piece_sum(points, steps, tails, means, squares, Family::total, below[i], rise[i], above[i]);
+      double a, w, b;
+      if (rise.n) {
+        a = below[i], w = rise[i], b = above[i];
+      } else {
+        a = points[0] > 0.0 ? 1.0 - tails[0] : tails[0];
+        w = between(points[0], points[2], tails[0], tails[2], 1.0);
+        b = points[2] > 0.0 ? tails[2] : 1.0 - tails[2];
+      }
+      const double sum = piece_sum(points, steps, tails, means, squares, Family::total, a, w, b);
       scores[i] = scale[i] * sum;
     }
   }
@@ -261,6 +332,10 @@ void with_family(int64_t family, Work work) {
 
 inline void symmetric_scores(int64_t family, in y, in loc, in scale, out scores) {
   with_family(family, [&](auto kind) { symmetric_scores_of<decltype(kind)>(y, loc, scale, scores); });
+}
+
+inline void two_piece_scores(int64_t family, in y, in loc, in lower, in upper, out scores) {
+  with_family(family, [&](auto kind) { two_piece_scores_of<decltype(kind)>(y, loc, lower, upper, scores); });
 }
 
 inline void symmetric_tails(int64_t family, in y, in loc, in scale, out below, out above) {

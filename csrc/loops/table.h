@@ -96,6 +96,8 @@ struct loop_table {
   index_t (*interval_scores)(in y, in lower, in upper, double factor, out scores);
   void (*gamma_log_densities)(in y, in shape, in rate, out densities);
   void (*symmetric_scores)(int64_t family, in y, in loc, in scale, out scores);
+  void (*two_piece_scores)(int64_t family, in y, in loc, in lower, in upper, out scores);
+  void (*exponential_scores)(in y, in rate, in mass, out scores);
   void (*symmetric_tails)(int64_t family, in y, in loc, in scale, out below, out above);
   void (*piece_scores)(int64_t family, in y, in loc, in scale, in low, in high, in below, in rise,
                        in above, out scores);

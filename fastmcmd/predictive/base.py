@@ -16,7 +16,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.expectation import expected_kernel
-from fastmcmd.predictive.numerics.closed_scores import CDFPiece
+from fastmcmd.predictive.numerics.closed_scores import CDFPiece, inflated_scores, mass_between
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.inverse import by_halving
@@ -146,6 +146,20 @@ class Predictive(Abstract):
         """
         del y, piece
         return None
+
+    def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, where F is the cdf.
+
+        They are `piece_scores` with the masses of the distribution itself.
+        """
+        below, at_least = self.cdf_and_sf(low)
+        upto, above = self.cdf_and_sf(high)
+        rise = mass_between(below, at_least, upto, above)
+        return self.piece_scores(y, CDFPiece(low, high, below, rise, above))
+
+    def inflated_scores(self, y: Array, mass: Array) -> Array:
+        """Return continuous ranked probability scores (n,) of mixtures with masses (n,) at 0."""
+        return inflated_scores(y, self.crps(y), self.crps(0.0), mass)
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y_i > y_i), in the shape of `cdf`.
@@ -449,6 +463,12 @@ def parameter(
 ) -> Array:
     """Return a parameter as finite float64; check that it is at least (if ``strict``, above) ``least``."""
     array = as_array(value, name).astype(np.float64)
+    # Passes without temporaries; NaN is neither above nor below a number.
+    with np.errstate(invalid="ignore"):
+        low, high = array.min(initial=np.inf), array.max(initial=-np.inf)
+    is_above = least is None or (low > least if strict else low >= least)
+    if is_above and low > -np.inf and high < np.inf:
+        return array
     if not (finite := np.isfinite(array)).all():
         problem = "NaN" if np.isnan(array).any() else "infinity"
         raise RowError(

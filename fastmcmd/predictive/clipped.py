@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.draws import Draws
-from fastmcmd.predictive.numerics.closed_scores import CDFPiece, mass_between, scores_with_distance
+from fastmcmd.predictive.numerics.closed_scores import scores_with_distance
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.wrapped import Derived
 
@@ -48,11 +48,11 @@ class Clipped(Derived):
         Between the ends the cdf is that of Y, and beyond them the score grows with the distance.
         """
         y = np.broadcast_to(self.outcomes(y), self.shape)
-        below, at_least = self.inner.cdf_and_sf(self.low)
-        upto, above = self.inner.cdf_and_sf(self.high)
-        rise = mass_between(below, at_least, upto, above)
-        piece = CDFPiece(self.low, self.high, below, rise, above)
-        scores = scores_with_distance(y, piece, self.inner.piece_scores)
+
+        def inside(outcomes: Array) -> Array | None:
+            return self.inner.clipped_scores(outcomes, self.low, self.high)
+
+        scores = scores_with_distance(y, self.low, self.high, inside)
         if scores is None:
             return self._integrated(y)
         rows = np.flatnonzero(np.isnan(scores))

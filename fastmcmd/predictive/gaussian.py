@@ -24,6 +24,7 @@ from fastmcmd.predictive.numerics import half_lines
 from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     SymmetricFamily,
+    clipped_scores,
     piece_scores,
     symmetric_scores,
     symmetric_tails,
@@ -120,6 +121,12 @@ class Gaussian(Predictive):
         if self.columns > 1:
             return None
         return piece_scores(SymmetricFamily.NORMAL, y, self.mean, self.std, piece)
+
+    def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high; None for vectors."""
+        if self.columns > 1:
+            return None
+        return clipped_scores(SymmetricFamily.NORMAL, y, self.mean, self.std, low, high)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""

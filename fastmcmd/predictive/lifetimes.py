@@ -15,6 +15,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     SymmetricFamily,
     exponential_scores,
+    inflated_scores,
     piece_scores,
     supported_scores,
 )
@@ -114,6 +115,14 @@ class Exponential(Family):
         zero = np.zeros(len(self))
         scores = partial(piece_scores, SymmetricFamily.LAPLACE, y, zero, 1 / self.rate)
         return supported_scores(y, piece, zero, np.full(len(self), np.inf), scores)
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form."""
+        return exponential_scores(np.broadcast_to(self.outcomes(y), self.shape), self.rate)
+
+    def inflated_scores(self, y: Array, mass: Array) -> Array:
+        """Return continuous ranked probability scores (n,) of mixtures with masses (n,) at 0."""
+        return exponential_scores(y, self.rate, mass)
 
     def _freeze(self) -> Any:
         from scipy import stats
@@ -369,6 +378,14 @@ class GeneralizedPareto(_Lifetime):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             std = self.scale / (1 - self.concentration) / np.sqrt(1 - 2 * self.concentration)
         return np.where(self.concentration < 0.5, std, np.inf)
+
+    def inflated_scores(self, y: Array, mass: Array) -> Array:
+        """Return scores (n,) of mixtures with masses (n,) at 0; the score at a threshold of 0 is known."""
+        if self.loc.any():
+            return super().inflated_scores(y, mass)
+        with np.errstate(divide="ignore", over="ignore"):
+            at_zero = self.scale / np.maximum(2 - self.concentration, 0.0)
+        return inflated_scores(y, self.crps(y), at_zero, mass)
 
     def _integrated(self) -> NDArray[np.bool_]:
         return self.concentration < _BOUNDED

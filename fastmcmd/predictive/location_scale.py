@@ -20,6 +20,7 @@ from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     SymmetricFamily,
+    cdf_piece,
     linear_scores,
     piece_sums,
     supported_scores,
@@ -129,16 +130,26 @@ class StudentT(PearsonFamily):
 
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN for df near and below 1."""
-        places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
+        return self._interval_scores(y, piece.low, piece.high, piece)
+
+    def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
+        """Return `piece_scores` (n,) of the cdf itself from low to high."""
+        return self._interval_scores(y, low, high, None)
+
+    def _interval_scores(self, y: Array, low: Array, high: Array, piece: CDFPiece | None) -> Array:
+        """Return the scores (n,) of a piece, or of the cdf itself."""
+        places = np.stack([low, np.clip(y, low, high), high], axis=1)
         with np.errstate(over="ignore"):
             z = (places - self.loc[:, None]) / self.scale[:, None]
         df, size = np.where(self.df > 1 + _CANCELS, self.df, np.nan)[:, None], np.abs(z)
         gini = _gini(df) / (df - 1)
         height = np.exp(self._log_ratio)[:, None] * np.sqrt(df / np.pi) / (df - 1)
+        tails = by_rows(_mass_beyond, size, df, step=SLOW_STEP)
+        piece = cdf_piece(low, high, z, tails) if piece is None else piece
         sums = piece_sums(
             z,
             np.diff(places, axis=1) / self.scale[:, None],
-            by_rows(_mass_beyond, size, df, step=SLOW_STEP),
+            tails,
             by_rows(_mean_beyond, size, df, height),
             gini * by_rows(_square_beyond, size[:, ::2], df, step=SLOW_STEP),
             2 * gini[:, 0],
@@ -560,8 +571,9 @@ class Uniform(Family):
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         values = parameters((), low=low, high=high)
-        bad = ~(values["low"] < values["high"])
-        if bad.any():
+        is_below = values["low"] < values["high"]
+        if not is_below.all():
+            bad = ~is_below
             row = int(bad.argmax())
             low_text, high_text = distinct_digits(values["low"][row], values["high"][row])
             raise RowError(
@@ -570,9 +582,9 @@ class Uniform(Family):
                 row,
             )
         with np.errstate(over="ignore"):
-            wide = ~np.isfinite(values["high"] - values["low"])
-        if wide.any():
-            row = int(wide.argmax())
+            width = values["high"] - values["low"]
+        if not width.max(initial=0.0) < np.inf:
+            row = int(np.isinf(width).argmax())
             raise RowError(
                 f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row}; their "
                 "difference is larger than the largest double",

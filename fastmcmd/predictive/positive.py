@@ -22,7 +22,7 @@ from fastmcmd.predictive.numerics.gamma_functions import (
     log_x_density,
     stirling_error,
 )
-from fastmcmd.predictive.numerics.gamma_pieces import gamma_piece_scores
+from fastmcmd.predictive.numerics.gamma_pieces import gamma_clipped_scores, gamma_piece_scores
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -328,6 +328,12 @@ class Gamma(PearsonFamily):
             low, high = piece.low * self.rate, piece.high * self.rate
             standard = piece._replace(low=low, high=high)
             return gamma_piece_scores(y * self.rate, self.concentration, standard) / self.rate
+
+    def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, where F is the cdf."""
+        with np.errstate(over="ignore"):
+            ends = low * self.rate, high * self.rate
+            return gamma_clipped_scores(y * self.rate, self.concentration, *ends) / self.rate
 
     def _shapes(self) -> tuple[Array, ...]:
         return (self.concentration,)

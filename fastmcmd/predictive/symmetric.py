@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
@@ -11,6 +12,7 @@ from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     SymmetricFamily,
+    clipped_scores,
     piece_scores,
     symmetric_scores,
     symmetric_tails,
@@ -38,6 +40,15 @@ class Symmetric(Family):
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
         return piece_scores(self._symmetric, y, self.loc, self.scale, piece)
+
+    def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, where F is the cdf."""
+        return clipped_scores(self._symmetric, y, self.loc, self.scale, low, high)
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return symmetric_scores(self._symmetric, y, self.loc, self.scale)
 
     def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
         return symmetric_tails(self._symmetric, y, loc, scale)[0]

@@ -744,7 +744,8 @@ class Truncated(ByQuadrature):
         """Return scores (n,) in closed form; NaN where it loses digits, or y is not finite."""
         none = np.zeros(len(self))
         piece = CDFPiece(self.low, self.high, none, none + 1, none)
-        scores = scores_with_distance(y, piece, self.piece_scores)
+        inside = partial(self.piece_scores, piece=piece)
+        scores = scores_with_distance(y, self.low, self.high, inside)
         return np.full(len(self), np.nan) if scores is None else scores
 
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:

@@ -15,8 +15,8 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import (
     SymmetricFamily,
-    symmetric_scores,
     symmetric_tails,
+    two_piece_scores,
 )
 from fastmcmd.predictive.numerics.quadrature import Ends, node_count, panel_ends
 
@@ -38,7 +38,6 @@ class TwoPiece(Family):
     _scales = ("lower_scale", "upper_scale")
     _symmetric: ClassVar[SymmetricFamily]
     _moments: ClassVar[tuple[float, ...]]  # E|Z|^k of the standard distribution, k from 0 to 4
-    _score_at_mode: ClassVar[float]  # of the standard distribution
 
     def __init__(self, loc: ArrayLike, lower_scale: ArrayLike, upper_scale: ArrayLike) -> None:
         super().__init__(
@@ -117,14 +116,13 @@ class TwoPiece(Family):
         z = (y - loc) / np.where(y > loc, upper, lower)
         return self._log_density(z) - np.log(lower / 2 + upper / 2)
 
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return two_piece_scores(self._symmetric, y, *self._values)
+
     def _crps(self, y: Array, loc: Array, lower: Array, upper: Array) -> Array:
-        is_above, gap = y > loc, np.abs(y - loc)
-        below, above = _shares(lower, upper)
-        share, scale = np.where(is_above, above, below), np.where(is_above, upper, lower)
-        score = symmetric_scores(self._symmetric, y, loc, scale)
-        inner = below * below * lower + above * above * upper - share * scale
-        total = gap + 2 * (share * (score - gap) + self._score_at_mode * inner)
-        return np.where(np.isinf(gap), gap, total)
+        return two_piece_scores(self._symmetric, y, loc, lower, upper)
 
     def _quantile(self, level: Array, loc: Array, lower: Array, upper: Array) -> Array:
         return self._at_masses(level, 1 - level, loc, lower, upper)
@@ -201,7 +199,6 @@ class TwoPieceNormal(TwoPiece):
 
     _symmetric = SymmetricFamily.NORMAL
     _moments = (1.0, math.sqrt(2 / math.pi), 1.0, 2 * math.sqrt(2 / math.pi), 3.0)
-    _score_at_mode = (math.sqrt(2) - 1) / math.sqrt(math.pi)
 
     @staticmethod
     def _log_density(z: Array) -> Array:
@@ -246,7 +243,6 @@ class TwoPieceLaplace(TwoPiece):
 
     _symmetric = SymmetricFamily.LAPLACE
     _moments = (1.0, 1.0, 2.0, 6.0, 24.0)
-    _score_at_mode = 0.25
 
     @staticmethod
     def _log_density(z: Array) -> Array:

@@ -11,10 +11,10 @@ from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive.base import LEAST_LEVEL, MOST_LEVEL, Predictive, parameter
+from fastmcmd.predictive.numerics.closed_scores import inflated_scores
 from fastmcmd.predictive.numerics.density_panels import are_shared
-from fastmcmd.predictive.numerics.elementwise import by_rows
 
-__all__ = ["ZeroInflated"]
+__all__ = ["ZeroInflated", "row_probabilities"]
 
 _QUANTILES = 1 << 18  # quantiles per block: a few temporaries of 2 MB each
 
@@ -75,20 +75,8 @@ class ZeroInflated(Predictive):
             raise ValueError(
                 f"base has {base.columns} components; a base of single numbers is needed"
             )
-        chance = parameter(probability, "probability", least=0.0)
-        if (chance > 1).any():
-            raise ValueError(
-                f"probability has values up to {chance.max():g}; all must be in [0, 1]"
-            )
-        try:
-            chance = np.array(np.broadcast_to(chance, base.shape))
-        except ValueError:
-            raise ValueError(
-                f"probability has shape {chance.shape}; a scalar or {base.shape} is needed, as "
-                "base has"
-            ) from None
         self.base = base
-        self.probability = chance
+        self.probability = row_probabilities(probability, "probability", base.shape)
         self.discrete = base.discrete
         self.has_density = base.has_density
 
@@ -160,11 +148,7 @@ class ZeroInflated(Predictive):
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
-        return self._score(y, self.base.crps(y), self.base.crps(0.0))
-
-    def _score(self, y: Array, base_score: Array, at_zero: Array) -> Array:
-        """Return the score (n,) from those of the base at y and 0."""
-        return by_rows(_score, y, base_score, at_zero, self.probability)
+        return self.base.inflated_scores(y, self.probability)
 
     @property
     def shares_panels(self) -> bool:
@@ -184,7 +168,8 @@ class ZeroInflated(Predictive):
             part = self if len(rows) == len(self) else self.take(rows)
             outcomes = np.stack([y[rows], np.zeros(len(rows))], axis=1)
             base_scores, quantiles = part.base.scored_row_quantiles(outcomes, inner[rows])
-            scores[rows] = part._score(y[rows], base_scores[:, 0], base_scores[:, 1])
+            at_outcome, at_zero_score = base_scores.T
+            scores[rows] = inflated_scores(y[rows], at_outcome, at_zero_score, part.probability)
             out[rows] = part._with_zeros(row_levels[rows], at_zero[rows], quantiles)
         rows = np.flatnonzero(~is_shared)  # levels in the far tails of the base
         if len(rows):
@@ -309,11 +294,16 @@ class ZeroInflated(Predictive):
         return np.asarray(p * kernel(np.zeros((1, 1)), points) + (1 - p) * base_part)
 
 
-def _score(y: Array, base_score: Array, at_zero: Array, p: Array) -> Array:
-    """Return the score (n,) of distributions with additional zeros of probability p."""
-    # Rearranged to avoid subtracting p D(0) from D(y) when p is nearly 1.
-    base_part = np.where(y == 0, 0.0, base_score - at_zero) + (1 - p) * at_zero
-    # Infinite where the base has no finite score.
-    base_part = np.where(np.isinf(at_zero), at_zero, base_part)
-    score = np.where(p < 1, p * np.abs(y) + (1 - p) * base_part, np.abs(y))
-    return np.where(np.isfinite(y), score, np.abs(y))
+def row_probabilities(value: ArrayLike, name: str, shape: tuple[int, ...]) -> Array:
+    """Return checked probabilities (n,)."""
+    chance = parameter(value, name, least=0.0)
+    if chance.max(initial=0.0) > 1:
+        raise ValueError(f"{name} has values up to {chance.max():g}; all must be in [0, 1]")
+    if chance.shape == shape:
+        return chance
+    try:
+        return np.array(np.broadcast_to(chance, shape))
+    except ValueError:
+        raise ValueError(
+            f"{name} has shape {chance.shape}; a scalar or {shape} is needed, as base has"
+        ) from None

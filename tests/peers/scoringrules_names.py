@@ -1,6 +1,6 @@
 """The names of scoringrules, computed by fastmcmd, for scoringrules' own test files.
 
-Arrays of any shape become rows. Families with point masses at both ends are mixtures of fastmcmd's.
+Arrays of any shape become rows.
 Importing this module changes nothing outside it; `run.py` puts it in the place of scoringrules.
 """
 
@@ -17,6 +17,7 @@ from scipy import stats
 import fastmcmd as fm
 from fastmcmd.predictive import as_predictive
 from fastmcmd.predictive.clipped import Clipped
+from fastmcmd.predictive.end_masses import EndMasses
 
 Array = np.ndarray
 
@@ -341,33 +342,22 @@ def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1, mc_axis: int | Non
     return fm.Mixture(parts, rows[2] / rows[2].sum(axis=1, keepdims=True))
 
 
-def _atom(place: Any) -> Any:
-    return fm.Draws(np.asarray(place, float)[:, None])
-
-
-def _with_masses(inner: Any, lower: Array, upper: Array, lmass: Array, umass: Array) -> Any:
-    """Return a distribution on an interval with further masses at its ends."""
-    parts, weights = [inner], [1 - lmass - umass]
-    for end, mass in ((lower, lmass), (upper, umass)):
-        if (mass > 0).any():
-            parts.append(_atom(np.where(mass > 0, end, 0.0)))
-            weights.append(mass)
-    return fm.Mixture(parts, np.stack(weights, axis=1))
+def _with_masses(inner: Any, lmass: Array, umass: Array) -> Any:
+    """Return a distribution on an interval with further masses at its ends, if there are any."""
+    return EndMasses(inner, lmass, umass) if lmass.any() or umass.any() else inner
 
 
 def _truncated_with_masses(base: Callable[..., Any]) -> Callable[..., Any]:
     def family(location: Any, scale: Any, lower: Any = -np.inf, upper: Any = np.inf,
                lmass: Any = 0.0, umass: Any = 0.0) -> Any:  # fmt: skip
-        inner = fm.Truncated(base(location, scale), lower, upper)
-        return _with_masses(inner, lower, upper, lmass, umass)
+        return _with_masses(fm.Truncated(base(location, scale), lower, upper), lmass, umass)
 
     return family
 
 
 def _gtct(df: Any, location: Any = 0.0, scale: Any = 1.0, lower: Any = -np.inf,
           upper: Any = np.inf, lmass: Any = 0.0, umass: Any = 0.0) -> Any:  # fmt: skip
-    inner = fm.Truncated(fm.StudentT(df, location, scale), lower, upper)
-    return _with_masses(inner, lower, upper, lmass, umass)
+    return _with_masses(fm.Truncated(fm.StudentT(df, location, scale), lower, upper), lmass, umass)
 
 
 def _censored(base: Callable[..., Any]) -> Callable[..., Any]:
@@ -417,12 +407,13 @@ def _two_piece_normal(scale1: Any, scale2: Any, location: Any = 0.0) -> Any:
 
 
 def _gpd(shape: Any, location: Any = 0.0, scale: Any = 1.0, mass: Any = 0.0) -> Any:
-    inner = fm.GeneralizedPareto(shape, scale, location)
-    return _with_masses(inner, location, location, mass, np.zeros_like(mass))
+    if not mass.any():
+        return fm.GeneralizedPareto(shape, scale, location)
+    return _Shifted(fm.ZeroInflated(fm.GeneralizedPareto(shape, scale), mass), location)
 
 
 def _uniform(min: Any, max: Any, lmass: Any = 0.0, umass: Any = 0.0) -> Any:
-    return _with_masses(fm.Uniform(min, max), min, max, lmass, umass)
+    return _with_masses(fm.Uniform(min, max), lmass, umass)
 
 
 FAMILIES: dict[str, Callable[..., Any]] = {

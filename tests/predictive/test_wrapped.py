@@ -185,6 +185,13 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
         np.testing.assert_allclose(pieces, expected, rtol=1e-9, atol=1e-9)
     if wrapper in ("memo", "wrapped", "truncated"):
         assert (pieces is None) == (expected is None)
+    members |= {"clipped_scores", "inflated_scores"}
+    pieces, expected = wrapped.clipped_scores(y, y - 1, y + 2), base.clipped_scores(y, y - 1, y + 2)
+    if pieces is not None and expected is not None:
+        np.testing.assert_allclose(pieces, expected, rtol=1e-9, atol=1e-9)
+    mass = np.full(len(base), 0.4)
+    inflated = wrapped.inflated_scores(y, mass), base.inflated_scores(y, mass)
+    np.testing.assert_allclose(*inflated, rtol=1e-9, atol=1e-9)
     ends = base.quantile(0.2), base.quantile(0.9)
     for outside, expected in zip(
         wrapped.masses_outside(*ends), base.masses_outside(*ends), strict=True

@@ -21,12 +21,12 @@ from fastmcmd.predictive.numerics.closed_scores import (
     scores_with_distance,
 )
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
-from fastmcmd.predictive.numerics.gamma_pieces import gamma_piece_scores
+from fastmcmd.predictive.numerics.gamma_pieces import gamma_clipped_scores, gamma_piece_scores
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
 
-__all__ = ["closed_crps", "closed_piece_scores"]
+__all__ = ["closed_clipped_scores", "closed_crps", "closed_piece_scores"]
 
 _NEAR_ZERO = 1e-4  # sizes of shapes below which differences lose more than four digits
 _FAR = 1e300  # standardised outcome beyond which only the distance matters
@@ -56,24 +56,39 @@ def closed_piece_scores(frozen: rv_frozen, y: Array, piece: CDFPiece) -> Array |
     """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; None without a formula."""
     if frozen.dist.name != "gamma":
         return None
-    shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
-    shape, loc, scale = (
-        np.broadcast_to(np.asarray(one, dtype=np.float64), y.shape) for one in (*shapes, loc, scale)
-    )
+    shape, loc, scale = _gamma_parameters(frozen, y)
     with np.errstate(over="ignore"):
         standard = piece._replace(low=(piece.low - loc) / scale, high=(piece.high - loc) / scale)
         return scale * gamma_piece_scores((y - loc) / scale, shape, standard)
 
 
+def closed_clipped_scores(frozen: rv_frozen, y: Array, low: Array, high: Array) -> Array | None:
+    """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high; None without a formula."""
+    if frozen.dist.name != "gamma":
+        return None
+    shape, loc, scale = _gamma_parameters(frozen, y)
+    with np.errstate(over="ignore"):
+        z, ends = (y - loc) / scale, ((low - loc) / scale, (high - loc) / scale)
+        return scale * gamma_clipped_scores(z, shape, *ends)
+
+
+def _gamma_parameters(frozen: rv_frozen, y: Array) -> tuple[Array, Array, Array]:
+    """Return the shapes, locations and scales (n,) of frozen gamma distributions."""
+    (shape,), loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
+    shape, loc, scale = (
+        np.broadcast_to(np.asarray(one, dtype=np.float64), y.shape) for one in (shape, loc, scale)
+    )
+    return shape, loc, scale
+
+
 def _gamma(z: Array, a: Array) -> Array:
-    none, ends = np.zeros(len(z)), np.full(len(z), np.inf)
-    line = CDFPiece(none, ends, none, none + 1, none)
-    scores = scores_with_distance(z, line, lambda y, piece: gamma_piece_scores(y, a, piece))
+    low, high = np.zeros(len(z)), np.full(len(z), np.inf)
+    scores = scores_with_distance(z, low, high, lambda y: gamma_clipped_scores(y, a, low, high))
     return np.full(len(z), np.nan) if scores is None else scores
 
 
 def _exponential(z: Array) -> Array:
-    return exponential_scores(z, 1.0)
+    return exponential_scores(z, np.ones(1))
 
 
 def _gumbel(z: Array) -> Array:
@@ -115,11 +130,12 @@ def _log_logistic(z: Array, c: Array) -> Array:
 
 def _log_laplace(z: Array, c: Array) -> Array:
     scale = np.where(c > 1, 1 / c, np.nan)
-    tail = np.where(z > 0, np.exp(-np.abs(c * np.log(np.maximum(z, 0.0)))) / 2, 0.0)
+    size = np.abs(c * np.log(np.maximum(z, 0.0)))
+    both = np.exp(-size)  # twice the smaller tail
     is_low = z < 1
     power = np.where(is_low, 1 + scale, scale - 1)
-    part = (1 - (2 * tail) ** np.abs(power)) / power
-    scores = z * np.where(is_low, 2 * tail - 1, 1 - 2 * tail) + part + scale / (4 - scale**2)
+    part = -np.expm1(-size * np.abs(power)) / power
+    scores = z * np.where(is_low, both - 1, 1 - both) + part + scale / (4 - scale**2)
     return np.where(c > 1, scores, np.inf)
 
 

@@ -16,7 +16,11 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
-from fastmcmd.predictive.adapters.closed_crps import closed_crps, closed_piece_scores
+from fastmcmd.predictive.adapters.closed_crps import (
+    closed_clipped_scores,
+    closed_crps,
+    closed_piece_scores,
+)
 from fastmcmd.predictive.adapters.frozen_shapes import (
     FrozenShapes,
     has_kinks,
@@ -233,6 +237,14 @@ class ScipyPredictive(ByQuadrature):
         if type(self) is not ScipyPredictive or not is_of_scipy(self.frozen.dist):
             return None
         return closed_piece_scores(self.frozen, y, piece)
+
+    def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
+        """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, where F is the cdf."""
+        if type(self) is not ScipyPredictive:
+            return super().clipped_scores(y, low, high)
+        if not is_of_scipy(self.frozen.dist):
+            return None
+        return closed_clipped_scores(self.frozen, y, low, high)
 
     @property
     def has_quick_quantiles(self) -> bool:

@@ -16,12 +16,16 @@ import numpy as np
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 
 __all__ = [
     "CDFPiece",
     "SymmetricFamily",
+    "cdf_piece",
+    "clipped_scores",
     "constant_scores",
     "exponential_scores",
+    "inflated_scores",
     "linear_scores",
     "mass_between",
     "piece_scores",
@@ -30,9 +34,14 @@ __all__ = [
     "supported_scores",
     "symmetric_scores",
     "symmetric_tails",
+    "two_piece_scores",
 ]
 
 _STEP = 1 << 13  # rows per block
+_LIGHT_STEP = (
+    1 << 17
+)  # the same for loops of a few ns per row, which end before threads have started
+_NONE = np.empty(0)
 
 
 class SymmetricFamily(IntEnum):
@@ -66,7 +75,17 @@ class CDFPiece(NamedTuple):
 
 def symmetric_scores(family: SymmetricFamily, y: Array, loc: Array, scale: Array) -> Array:
     """Return continuous ranked probability scores in the shape of ``loc``."""
-    (scores,) = _by_core(_core.symmetric_scores, family, 1, y, loc, scale)
+    step = _STEP if family == SymmetricFamily.NORMAL else _LIGHT_STEP
+    (scores,) = _by_core(_core.symmetric_scores, family, 1, y, loc, scale, step=step)
+    return scores
+
+
+def two_piece_scores(
+    family: SymmetricFamily, y: Array, loc: Array, lower: Array, upper: Array
+) -> Array:
+    """Return scores (n,) of distributions with the scales ``lower`` and ``upper`` beside the mode."""
+    step = _STEP if family == SymmetricFamily.NORMAL else _LIGHT_STEP
+    (scores,) = _by_core(_core.two_piece_scores, family, 1, y, loc, lower, upper, step=step)
     return scores
 
 
@@ -83,6 +102,14 @@ def piece_scores(
 ) -> Array:
     """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN where digits are lost."""
     (scores,) = _by_core(_core.piece_scores, family, 1, y, loc, scale, *piece)
+    return scores
+
+
+def clipped_scores(
+    family: SymmetricFamily, y: Array, loc: Array, scale: Array, low: Array, high: Array
+) -> Array:
+    """Return `piece_scores` (n,) of the cdf itself from ``low`` to ``high``."""
+    (scores,) = _by_core(_core.piece_scores, family, 1, y, loc, scale, low, high, absent=3)
     return scores
 
 
@@ -111,6 +138,18 @@ def piece_sums(
     return sums
 
 
+def cdf_piece(low: Array, high: Array, centred: Array, tails: Array) -> CDFPiece:
+    """Return pieces on which F is the cdf itself, from the smaller tails (n, 3) at both ends.
+
+    The tail is that below an end unless it is ``centred`` (n, 3) at more than 0.
+    """
+    is_above, smaller = centred[:, ::2] > 0, tails[:, ::2]
+    below, upto = np.where(is_above, 1 - smaller, smaller).T
+    at_least, above = np.where(is_above, smaller, 1 - smaller).T
+    rise = mass_between(below, at_least, upto, above)
+    return CDFPiece(low, high, *(np.ascontiguousarray(one) for one in (below, rise, above)))
+
+
 def supported_scores(
     y: Array, piece: CDFPiece, low: Array, high: Array, scores: Callable[[CDFPiece], Array | None]
 ) -> Array | None:
@@ -136,44 +175,72 @@ def supported_scores(
 
 
 def scores_with_distance(
-    y: Array, piece: CDFPiece, scores: Callable[[Array, CDFPiece], Array | None]
+    y: Array, low: Array, high: Array, scores: Callable[[Array], Array | None]
 ) -> Array | None:
-    """Return scores (n,) of distributions whose cdf rises on one piece only, from its `piece_scores`.
+    """Return scores (n,) of distributions on intervals, from integrals over these.
 
     The distance to the interval is added separately: divided by a scale it may overflow. NaN also where y
     is not finite; None if ``scores`` returns that.
     """
     finite = np.isfinite(y)
-    outcomes = np.where(finite, y, 0.0)
-    total = scores(outcomes, piece)
+    is_all = bool(finite.all())
+    outcomes = y if is_all else np.where(finite, y, 0.0)
+    total = scores(outcomes)
     if total is None:
         return None
-    total = total + np.abs(outcomes - np.clip(outcomes, piece.low, piece.high))
-    return np.where(finite, total, np.nan)
+    distance = np.clip(outcomes, low, high)
+    np.subtract(outcomes, distance, out=distance)
+    total = total + np.abs(distance, out=distance)
+    return total if is_all else np.where(finite, total, np.nan)
 
 
 def constant_scores(y: Array, low: Array, high: Array, below: Array, above: Array) -> Array:
     """Return integrals (n,) of ``(F - 1{t >= y})^2`` from low to high, where F = below = 1 - above."""
     with np.errstate(invalid="ignore"):
         place = np.clip(y, low, high)
-        left = np.where((below > 0) & (place > low), below**2 * (place - low), 0.0)
-        return left + np.where((above > 0) & (place < high), above**2 * (high - place), 0.0)
+        before = np.where((below > 0) & (place > low), below**2 * (place - low), 0.0)
+        return before + np.where((above > 0) & (place < high), above**2 * (high - place), 0.0)
 
 
 def linear_scores(y: Array, piece: CDFPiece) -> Array:
     """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over pieces on which F is linear."""
-    length = piece.high - piece.low
-    with np.errstate(invalid="ignore", divide="ignore"):
-        left = (np.clip(y, piece.low, piece.high) - piece.low) / length
-    right, rise = 1 - left, piece.rise
-    inner = piece.below**2 + rise * left * (piece.below + rise * left / 3)
-    outer = piece.above**2 + rise * right * (piece.above + rise * right / 3)
-    return np.asarray(length * (left * inner + right * outer))
+    return by_rows(_linear_scores, y, *piece)
 
 
-def exponential_scores(y: Array, rate: Array | float) -> Array:
-    """Return continuous ranked probability scores ``|y| + (1/2 - 2 P(Y <= y)) / rate``."""
-    return np.asarray(np.abs(y) + (0.5 + 2 * np.expm1(-rate * np.maximum(y, 0.0))) / rate)
+def _linear_scores(
+    y: Array, low: Array, high: Array, below: Array, rise: Array, above: Array
+) -> Array:
+    length = high - low
+    share = (np.clip(y, low, high) - low) / length
+    risen, remaining = rise * share, rise * (1 - share)
+    risen = below * below + risen * (below + risen / 3)
+    remaining = above * above + remaining * (above + remaining / 3)
+    return np.asarray(length * (share * risen + (1 - share) * remaining))
+
+
+def exponential_scores(y: Array, rate: Array, mass: Array | None = None) -> Array:
+    """Return scores (n,) of exponential distributions, with further masses at 0 if there are any.
+
+    With ``a = 1 - mass``, they are ``|y| - a (2 (1 - exp(-rate max(y, 0))) - a / 2) / rate``.
+    """
+    arrays, absent = ((y, rate), 1) if mass is None else ((y, rate, mass), 0)
+    loop = _core.exponential_scores
+    (scores,) = _by_core(loop, None, 1, *arrays, absent=absent, step=_LIGHT_STEP)
+    return scores
+
+
+def inflated_scores(y: Array, base_score: Array, at_zero: Array, mass: Array) -> Array:
+    """Return scores (n,) of distributions with further masses at 0, from those of the base at y and 0."""
+    return by_rows(_inflated_scores, y, base_score, at_zero, mass)
+
+
+def _inflated_scores(y: Array, base_score: Array, at_zero: Array, p: Array) -> Array:
+    # Rearranged to avoid subtracting p D(0) from D(y) when p is nearly 1.
+    base_part = np.where(y == 0, 0.0, base_score - at_zero) + (1 - p) * at_zero
+    # Infinite where the base has no finite score.
+    base_part = np.where(np.isinf(at_zero), at_zero, base_part)
+    score = np.where(p < 1, p * np.abs(y) + (1 - p) * base_part, np.abs(y))
+    return np.where(np.isfinite(y), score, np.abs(y))
 
 
 def mass_between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
@@ -182,15 +249,25 @@ def mass_between(below: Array, at_least: Array, upto: Array, above: Array) -> Ar
 
 
 def _by_core(
-    loop: Callable[..., None], family: SymmetricFamily, count: int, *arrays: Array
+    loop: Callable[..., None],
+    family: SymmetricFamily | None,
+    count: int,
+    *arrays: Array,
+    absent: int = 0,
+    step: int = _STEP,
 ) -> list[Array]:
-    """Return what a loop of the core writes to ``count`` arrays, in blocks of rows."""
+    """Return what a loop of the core writes to ``count`` arrays, in blocks of rows.
+
+    It takes a family, if there is one, the arrays, and as many empty ones as are ``absent``.
+    """
     shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
     flat = [np.broadcast_to(np.asarray(one, dtype=np.float64), shape).ravel() for one in arrays]
     results = [np.empty(flat[0].size) for _ in range(count)]
+    first = () if family is None else (family,)
+    none = [_NONE] * absent
 
     def work(rows: slice) -> None:
-        loop(family, *(one[rows] for one in flat), *(one[rows] for one in results))
+        loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in results))
 
-    over_rows(work, flat[0].size, _STEP)
+    over_rows(work, flat[0].size, step)
     return [one.reshape(shape) for one in results]

@@ -13,10 +13,12 @@ from fastmcmd._base.annotations import Array
 __all__ = [
     "half_excess",
     "half_ratio",
+    "log_height",
     "log_x_density",
     "lower",
     "lower_inverse",
     "scaled_deviance",
+    "smaller_tails",
     "stirling_error",
     "upper",
     "upper_inverse",
@@ -118,7 +120,12 @@ _STEPS = 4  # Newton steps in log p; three suffice from this start
 
 def log_x_density(x: Array, a: Array) -> Any:
     """Return ``log(x g(x))`` for x > 0, with g the gamma density of shape a and rate 1."""
-    return np.log(a / (2 * np.pi)) / 2 - stirling_error(a) - scaled_deviance(x, a)
+    return log_height(a) - scaled_deviance(x, a)
+
+
+def log_height(a: Array) -> Array:
+    """Return `log_x_density` at a, its largest value."""
+    return np.asarray(np.log(a / (2 * np.pi)) / 2 - stirling_error(a))
 
 
 def lower(a: Array, x: Array) -> Array:
@@ -129,6 +136,13 @@ def lower(a: Array, x: Array) -> Array:
 def upper(a: Array, x: Array) -> Array:
     """Return P(X > x) of gamma distributions of shape a and rate 1; arguments broadcast."""
     return _tail(scipy.special.gammaincc(a, x), a, x, False)
+
+
+def smaller_tails(a: Array, x: Array, middle: Array) -> Array:
+    """Return `lower` up to the middle and `upper` beyond it; 0 at x <= 0 and at infinity."""
+    # The functions return 0 at once at 0 and at infinity; selecting cells would take as long as they do.
+    is_low, is_high = (x > 0) & (x <= middle), x > middle
+    return lower(a, np.where(is_low, x, 0.0)) + upper(a, np.where(is_high, x, np.inf))
 
 
 def lower_inverse(a: Array, p: Array) -> Array:

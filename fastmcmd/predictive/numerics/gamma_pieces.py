@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from fastmcmd._base.annotations import Array
-from fastmcmd.predictive.numerics.closed_scores import CDFPiece, piece_sums, supported_scores
+from fastmcmd.predictive.numerics.closed_scores import (
+    CDFPiece,
+    cdf_piece,
+    piece_sums,
+    supported_scores,
+)
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
-from fastmcmd.predictive.numerics.gamma_functions import half_ratio, log_x_density, lower, upper
+from fastmcmd.predictive.numerics.gamma_functions import (
+    half_ratio,
+    log_height,
+    scaled_deviance,
+    smaller_tails,
+)
 
-__all__ = ["gamma_piece_scores"]
+__all__ = ["gamma_clipped_scores", "gamma_piece_scores"]
 
 _UNDERFLOWS = 1e-290  # number below which the digits of a product with a rate may be lost
 
@@ -37,26 +47,41 @@ def gamma_piece_scores(y: Array, shape: Array, piece: CDFPiece) -> Array:
     below its mean, this is the score of Scheuerer & Hamill, *Statistical Postprocessing of Ensemble
     Precipitation Forecasts by Fitting Censored, Shifted Gamma Distributions* (Monthly Weather Review 2015).
     """
+    return _on_support(y, shape, piece, False)
+
+
+def gamma_clipped_scores(y: Array, shape: Array, low: Array, high: Array) -> Array:
+    """Return `gamma_piece_scores` (n,) of the cdf itself from ``low`` to ``high``."""
+    none = np.zeros(len(y))
+    return _on_support(y, shape, CDFPiece(low, high, none, none + 1, none), True)
+
+
+def _on_support(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
+    """Return the scores (n,) of pieces, or of the cdf itself on their intervals."""
 
     def inner(inside: CDFPiece) -> Array:
-        return _inside(y, shape, inside)
+        return _inside(y, shape, inside, is_cdf)
 
     scores = supported_scores(y, piece, np.zeros(len(y)), np.full(len(y), np.inf), inner)
     return np.full(len(y), np.nan) if scores is None else scores
 
 
-def _inside(y: Array, shape: Array, piece: CDFPiece) -> Array:
-    """Return the scores (n,) of pieces inside the support."""
+def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
+    """Return the scores (n,) of pieces inside the support, or of the cdf itself."""
     places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
     a = shape[:, None]
-    tails = by_rows(_tail, places, a, a, step=SLOW_STEP)
-    means = by_rows(_mean_above, places, a)
+    tails = by_rows(smaller_tails, a, places, a, step=SLOW_STEP)
+    if is_cdf:
+        piece = cdf_piece(piece.low, piece.high, places - a, tails)
+    means = by_rows(_mean_above, places, a, by_rows(log_height, shape)[:, None])
     unit = _unit(places - a, shape, tails, means)
     total = half_ratio(shape) / np.sqrt(np.pi) / unit
     with np.errstate(invalid="ignore", over="ignore"):
         z = (places - a) / unit[:, None]
         gaps = np.diff(places, axis=1) / unit[:, None]
-    squares = total[:, None] * by_rows(_tail, 2 * places[:, ::2], 2 * a, 2 * a, step=SLOW_STEP)
+    squares = total[:, None] * by_rows(
+        smaller_tails, 2 * a, 2 * places[:, ::2], 2 * a, step=SLOW_STEP
+    )
     sums = piece_sums(z, gaps, tails, means / unit[:, None], squares, total, piece)
     is_lost = ((places > 0) & (places < _UNDERFLOWS)).any(axis=1)
     return np.where(is_lost, np.nan, unit * sums)
@@ -77,15 +102,6 @@ def _unit(centred: Array, shape: Array, tails: Array, means: Array) -> Array:
         return np.maximum(np.sqrt(shape), np.where(is_tail, np.abs(gap) / growth, 0.0))
 
 
-def _tail(x: Array, shape: Array, middle: Array) -> Array:
-    """Return the mass below x up to the middle, and that above x beyond it."""
-    tail = np.zeros(x.shape)
-    for function, cells in ((lower, (x > 0) & (x <= middle)), (upper, (x > middle) & (x < np.inf))):
-        tail[cells] = function(shape[cells], x[cells])
-    return tail
-
-
-def _mean_above(x: Array, shape: Array) -> Array:
-    """Return the integral of ``(t - shape) f(t)`` beyond x."""
-    height = np.exp(log_x_density(x, shape))
-    return np.where((x > 0) & (x < np.inf), height, 0.0)
+def _mean_above(x: Array, shape: Array, height: Array) -> Array:
+    """Return the integral of ``(t - shape) f(t)`` beyond x, from the logarithm of ``shape f(shape)``."""
+    return np.where((x > 0) & (x < np.inf), np.exp(height - scaled_deviance(x, shape)), 0.0)
