@@ -2,7 +2,8 @@
 
 Environment variables: ``FASTMCMD_WERROR=1`` turns warnings on and into errors, ``FASTMCMD_DEBUG=1``
 turns assertions on, ``FASTMCMD_SANITIZE=address,undefined`` builds with sanitizers,
-``FASTMCMD_WITHOUT_LOOPS=1`` leaves out the loops over rows, which the package needs and tests/test_core.py not.
+``FASTMCMD_WITHOUT_LOOPS=1`` leaves out the loops over rows: the package needs them, tests/test_core.py
+does not.
 """
 
 import os
@@ -21,8 +22,8 @@ OPTIMIZATION = {"csrc/bind_loops.cpp": ["-O1"]}
 # Loops over rows give the same digits with every instruction set: products and sums stay apart.
 EXACT_FLAGS = {"csrc/loops.cpp": ["-ffp-contract=off"]}
 LOOP_SOURCES = ["csrc/bind_loops.cpp", "csrc/loops.cpp"]
-# What these checks of the undefined-behaviour sanitizer find, the address sanitizer finds at the access. GCC
-# takes a third less time without. Bindings check the alignment of arrays themselves.
+# The address sanitizer finds at the access what these checks find before. GCC takes a third less time
+# without. Bindings check the alignment of arrays themselves.
 SANITIZER_FLAGS = ["-fno-sanitize=null,pointer-overflow,object-size"]
 BINDING_SANITIZER_FLAGS = [*SANITIZER_FLAGS, "-fno-sanitize=alignment"]
 
