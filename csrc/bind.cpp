@@ -702,7 +702,9 @@ PYBIND11_MODULE(_core, m) {
         return names;
       },
       "Names of the instruction sets this machine can run, slowest first.");
+#ifndef FASTMCMD_WITHOUT_LOOPS
   bind_loops(m, *isa().loops);
+#endif
   m.attr("OPS") = op_numbers();
   m.attr("TILE_UNIT") = tile_unit;
   m.attr("DIRECT_DISTANCE_LIMIT") = direct_distance_limit;

@@ -14,9 +14,11 @@ namespace isa_baseline {
 extern const isa_tables tables;
 }
 #ifdef FASTMCMD_X86
+#ifndef FASTMCMD_WITHOUT_AVX2
 namespace isa_avx2 {
 extern const isa_tables tables;
 }
+#endif
 #ifndef FASTMCMD_WITHOUT_AVX512
 namespace isa_avx512 {
 extern const isa_tables tables;
@@ -58,7 +60,7 @@ processor detect() {
   return {sse42, avx2, avx512};
 }
 bool has_baseline() { return detect().sse42; }
-bool has_avx2() { return detect().avx2; }
+[[maybe_unused]] bool has_avx2() { return detect().avx2; }
 [[maybe_unused]] bool has_avx512() { return detect().avx512; }
 
 #else
@@ -81,7 +83,9 @@ bool has_avx2() {
 std::vector<candidate> candidates() {
 #ifdef FASTMCMD_X86
   return {{&isa_baseline::tables, has_baseline()},
+#ifndef FASTMCMD_WITHOUT_AVX2
           {&isa_avx2::tables, has_avx2()},
+#endif
 #ifndef FASTMCMD_WITHOUT_AVX512
           {&isa_avx512::tables, has_avx512()},
 #endif

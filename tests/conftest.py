@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -10,6 +11,17 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+# The garbage collector would visit the twelve thousand tests again and again while they are collected.
+gc.disable()
+
+
+def pytest_collection_finish(session):
+    """Leave out what the collection made when garbage is collected later."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
 
 # A worker of a parallel run has one core; threads of BLAS that share it wait for each other.
 if "PYTEST_XDIST_WORKER" in os.environ:
