@@ -151,7 +151,9 @@ class DifferenceGram:
     def _panel_in_tiles(self, rows: slice) -> Array:
         """Return a panel, without its kernel values in memory."""
         _, _, share, starts = self.entries
-        return self.backend.group_sums(self.kernel, self._points, starts, share, rows)
+        return self.backend.group_sums(
+            self.kernel, self._points, starts.astype(np.int64, copy=False), share, rows
+        )
 
     @cached_property
     def _points(self) -> Points:
