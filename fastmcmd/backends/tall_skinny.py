@@ -39,7 +39,9 @@ __all__ = [
 
 _COPIED = 1 << 16  # rows copied at once
 _TILE = 256  # rows of a tile of a factor
-_SMALL = 256  # rows of a matrix for which LAPACK's threads cost more than they bring
+# Rows of a matrix for which LAPACK's threads cost more than they bring, and of one without eigenvectors. Beside
+# a busy neighbour they cost seconds: they wait for each other.
+_SMALL, _SMALL_FOR_VALUES = 640, 800
 
 
 def inner(a: Array, b: Array, *, scale: Array | None = None) -> Array:
@@ -212,7 +214,7 @@ def eigh(a: Array, *, vectors: bool = True) -> tuple[Array, Array]:
 
     Without ``vectors``, which takes less time, the second item is not defined.
     """
-    if len(a) > _SMALL:
+    if len(a) > (_SMALL if vectors else _SMALL_FOR_VALUES):
         if not vectors:
             return np.asarray(np.linalg.eigvalsh(a)), np.empty((0, 0))
         values, columns = np.linalg.eigh(a)

@@ -1,6 +1,6 @@
 """Mean features of many draws in each row, block by block: their features are never stored together.
 
-Some of the draws are the first candidates for pivots. Then the residual is measured at every draw, and the
+Some of the draws are the first candidates for pivots: those of the tails as well as typical ones. Then the residual is measured at every draw, and the
 draws with the largest residuals become candidates, too.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd.embedding.sample import DrawnOutputs, Outputs
 from fastmcmd.gram import KernelFeatures
 
@@ -24,6 +25,9 @@ _LOOKED_AT = 1 << 20  # draws from which the first candidates are taken
 _SPREAD = 2500  # candidates at equal numbers of draws, and as many at equal distances
 _WORST = 500  # draws that become candidates in a round
 _AT_ONCE = 1 << 17  # draws in a block
+_SPARSE = 1 << 14  # vectors that tell a first size of cells
+_FINER, _COARSER = 1.5, 0.8  # factors of the number of cells along a column
+_MOST_CELLS = 1 << 62
 MOST_CANDIDATES = 2 * _SPREAD + 2
 
 
@@ -40,7 +44,9 @@ def representatives(outputs: DrawnOutputs) -> Array:
     flat = outputs.flat
     some = flat[:: -(-len(flat) // _LOOKED_AT)]
     if flat.shape[1] > 1:
-        return np.asarray(some[:: -(-len(some) // (2 * _SPREAD))], dtype=np.float64)
+        of_cells = _one_of_each_cell(some)
+        even = np.arange(0, len(some), -(-len(some) // (2 * _SPREAD - len(of_cells))))
+        return np.asarray(some[np.union1d(even, of_cells)], dtype=np.float64)
     ends = flat[[flat[:, 0].argmin(), flat[:, 0].argmax()], 0]
     values = np.sort(np.concatenate([some[:, 0], ends]).astype(np.float64))
     values = values[np.append(True, values[1:] > values[:-1])]
@@ -52,6 +58,34 @@ def representatives(outputs: DrawnOutputs) -> Array:
         )
         values = values[np.unique(index)]
     return values[:, None]
+
+
+def _one_of_each_cell(vectors: HostArray) -> NDArray[np.intp]:
+    """Return a vector of each occupied cell of a lattice of cubes, the finest of which at most 2,500 are.
+
+    Draws of the tails are rare, but fill many cells.
+    """
+    low = vectors.min(axis=0)
+    width, columns = float((vectors.max(axis=0) - low).max()), vectors.shape[1]
+    first = np.zeros(1, dtype=np.intp)
+    if not 0 < width < np.inf:
+        return first
+
+    def occupied(some: HostArray, count: int) -> NDArray[np.intp]:
+        cells = np.minimum((some - low) / width * count, count - 1).astype(np.int64)
+        _, places = np.unique(cells @ np.int64(count) ** np.arange(columns), return_index=True)
+        return places
+
+    most = int(_MOST_CELLS ** (1 / columns))
+    count, next_count, some = 1, 2, vectors[:: -(-len(vectors) // _SPARSE)]
+    while next_count <= most and len(occupied(some, next_count)) <= _SPREAD:
+        count, next_count = next_count, int(_FINER * next_count) + 1
+    while count > 1:
+        first = occupied(vectors, count)
+        if len(first) <= _SPREAD:
+            return first
+        count = int(_COARSER * count)
+    return np.zeros(1, dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)

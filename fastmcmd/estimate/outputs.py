@@ -22,7 +22,7 @@ from fastmcmd.embedding.many_draws import (
     are_many,
     representatives,
 )
-from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add
+from fastmcmd.embedding.pivots import Pool, Predicted, rows_to_add, uncovered
 from fastmcmd.embedding.sample import (
     DrawnOutputs,
     Outputs,
@@ -464,10 +464,11 @@ class _EmbeddedSides:
             if isinstance(side.outputs, DrawnOutputs):
                 if are_many(side.outputs):
                     largest = float(features.kernel.diagonal(features.pivots).max())
-                    means = DrawnMeans.of(features, side.outputs, (eps + features.noise) * largest)
+                    small = (eps + features.noise) * largest
+                    means = DrawnMeans.of(features, side.outputs, small)
                     self._rows.append((means.mean, means.miss, np.zeros(len(means.miss))))
                     self._worst.append(means.worst)
-                    self._floors.append(0.0)
+                    self._floors.append(math.sqrt(small))
                     continue
                 mean = p if self._differences else side.outputs.mean_features(p, index)
                 miss = side.outputs.mean_features(residuals, index)[:, 0]
@@ -498,7 +499,10 @@ class _EmbeddedSides:
     def more_outputs(self, attempt: int) -> list[tuple[Array, Array]]:
         """Return outputs of predicted rows whose residual is too large, with importance."""
         task = self._task
-        more = [(worst, np.ones(len(worst))) for worst in self._worst if len(worst)]
+        limit = IN_SQUARE * _UNCOVERED_SHARE * task.options.tol / max(task.scale, 1e-300)
+        more = []
+        if self._uncovered_by_draws() > limit:
+            more = [(worst, np.ones(len(worst))) for worst in self._worst if len(worst)]
         for side, (_, residual, _), floor in zip(
             self._sides, self._rows, self._floors, strict=True
         ):
@@ -507,12 +511,20 @@ class _EmbeddedSides:
             weight = 1 / side.shift
             if side.design.group is not None:
                 weight = weight[side.design.group]
-            limit = IN_SQUARE * _UNCOVERED_SHARE * task.options.tol / max(task.scale, 1e-300)
             predicted = Predicted(side.outputs.prediction, weight)
             additions = rows_to_add(predicted, residual, floor, limit, task.y_kernel, attempt)
             if additions is not None:
                 more.append(additions)
         return more
+
+    def _uncovered_by_draws(self) -> float:
+        """Return the weighted residual norm of rows of many draws that more pivots could reduce."""
+        total = 0.0
+        for side, (_, miss, _), floor in zip(self._sides, self._rows, self._floors, strict=True):
+            if isinstance(side.outputs, DrawnOutputs) and are_many(side.outputs):
+                square = side.design.average(uncovered(miss, floor)[:, None])[:, 0]
+                total += math.sqrt(float((square / side.shift).sum()))
+        return total
 
     def result(self) -> MeanFeatures:
         """Return the mean features at the distinct inputs, with bounds on their error; call it once."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import fastmcmd as fm
 from fastmcmd.backends.tall_skinny import (
     beside,
+    eigh,
     inner,
     residual,
     roots_of_forms,
@@ -223,3 +224,19 @@ def test_roots_of_forms_that_are_not_finite():
     errors = roots_of_forms(np.array([[np.inf, np.nan]]), np.ones(2), 1e-16, 0.0)[1]
     assert errors[0] == np.inf
     assert np.isnan(errors[1])
+
+
+@pytest.mark.parametrize("size", [255, 520, 700, 900])
+def test_eigenvalues_of_matrices_with_an_oracle(size):
+    """As LAPACK has them: well separated, repeated and next to zero."""
+    rng = np.random.default_rng(size)
+    q = np.linalg.qr(rng.normal(size=(size, size)))[0]
+    expected = np.sort(np.repeat(10.0 ** -np.arange(size // 5), 5)[:size])
+    a = (q[:, : len(expected)] * expected) @ q[:, : len(expected)].T
+    a = (a + a.T) / 2
+    for vectors in (False, True):
+        values, columns = eigh(a, vectors=vectors)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(a), rtol=0, atol=1e-14)
+        if vectors:
+            np.testing.assert_allclose((columns * values) @ columns.T, a, rtol=0, atol=1e-13)
+            np.testing.assert_allclose(columns.T @ columns, np.eye(size), rtol=0, atol=1e-12)

@@ -103,3 +103,32 @@ def test_draws_that_all_equal_the_outcome_leave_no_error(rng, draws):
     result = fm.cce(x, y, fm.Draws(np.repeat(y[:, None], draws, axis=1)))
     assert not result.values.any()
     assert not result.error_bounds.any()
+
+
+def test_representatives_of_vectors_fill_the_tails():
+    """Rare draws far from the rest, of which even spacing would miss most, are among the candidates."""
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(1000, 300, 3))
+    places = rng.choice(draws.size // 3, 40, replace=False)
+    far = 6 + 3 * rng.uniform(size=(40, 3)) + 9 * np.arange(40)[:, None]
+    draws.reshape(-1, 3)[places] = far
+    values = many_draws.representatives(DrawnOutputs(draws))
+    assert len(values) <= many_draws.MOST_CANDIDATES
+    assert len(np.unique(values, axis=0)) == len(values)
+    nearest = np.array([np.linalg.norm(values - one, axis=1).min() for one in far])
+    assert (nearest == 0).all()
+
+
+@pytest.mark.parametrize("columns", [2, 5, 60, 90])
+@pytest.mark.parametrize("kind", ["equal", "two", "normal"])
+def test_representatives_of_vectors_are_distinct_draws(kind, columns):
+    rng = np.random.default_rng(columns)
+    draws = np.full((400, 20, columns), 2.5)
+    if kind == "two":
+        draws[rng.uniform(size=400) < 0.3] += np.arange(columns)
+    elif kind == "normal":
+        draws = rng.normal(size=draws.shape).astype(np.float32)
+    values = many_draws.representatives(DrawnOutputs(draws))
+    assert 1 <= len(values) <= many_draws.MOST_CANDIDATES
+    as_rows = {row.tobytes() for row in draws.reshape(-1, columns).astype(np.float64)}
+    assert all(row.tobytes() in as_rows for row in values)
