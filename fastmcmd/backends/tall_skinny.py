@@ -39,8 +39,8 @@ __all__ = [
 
 _COPIED = 1 << 16  # rows copied at once
 _TILE = 256  # rows of a tile of a factor
-# Rows of a matrix for which LAPACK's threads cost more than they bring, and of one without eigenvectors. Beside
-# a busy neighbour they cost seconds: they wait for each other.
+# Rows of a matrix up to which LAPACK's threads cost more than they bring, with and without eigenvectors.
+# Beside other work they wait for each other, which takes seconds.
 _SMALL, _SMALL_FOR_VALUES = 640, 800
 
 

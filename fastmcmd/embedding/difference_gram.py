@@ -116,10 +116,10 @@ class DifferenceGram:
         What lies to the right of the square block is doubled: summed over all panels, products give a
         quadratic form of M by symmetry.
         """
-        return iter(self._stored) if self.stores else self._computed()
+        return iter(self._panels_in_memory) if self.stores else self._computed()
 
     @cached_property
-    def _stored(self) -> list[tuple[slice, Array]]:
+    def _panels_in_memory(self) -> list[tuple[slice, Array]]:
         return list(self._computed())
 
     def _computed(self) -> Iterator[tuple[slice, Array]]:

@@ -1,7 +1,7 @@
 """Mean features of many draws in each row, block by block: their features are never stored together.
 
-Some of the draws are the first candidates for pivots: those of the tails as well as typical ones. Then the residual is measured at every draw, and the
-draws with the largest residuals become candidates, too.
+Some of the draws are the first candidates for pivots: those of the tails as well as typical ones. Then
+the residual is measured at every draw, and the draws with the largest become candidates, too.
 """
 
 from __future__ import annotations

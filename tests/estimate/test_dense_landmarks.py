@@ -139,10 +139,10 @@ def test_difference_gram_against_its_definition(atoms, name, rng, monkeypatch):
     assert (np.abs(norms - np.sqrt(np.diag(z.T @ m @ z))) <= errors).all()
     assert errors.max() < 1e-6
     for memory in (0, 1 << 30):
-        kept = gram.keeping(memory)
-        assert bool(kept.nbytes) == bool(memory)
+        resident = gram.keeping(memory)
+        assert bool(resident.nbytes) == bool(memory)
         for _ in range(2):
-            assert (kept.quadratic_forms(z) == gram.quadratic_forms(z)).all()
+            assert (resident.quadratic_forms(z) == gram.quadratic_forms(z)).all()
 
 
 def test_points_in_blocks_have_the_values_of_one_block(rng, monkeypatch):
@@ -150,11 +150,11 @@ def test_points_in_blocks_have_the_values_of_one_block(rng, monkeypatch):
 
     x, y, d = _vector_draws(rng, n=450, columns=3, rare=3)
     options = {"y_kernel": fm.RBF(30.0), "lam": LAM, "solver": "cholesky"}
-    whole = fm.cce(x, y, fm.Draws(d), **options)
-    assert whole.info.form == "dense"
+    at_once = fm.cce(x, y, fm.Draws(d), **options)
+    assert at_once.info.form == "dense"
     monkeypatch.setattr(DenseFit, "_block", lambda self, count, point_bytes: min(count, 100))
     parts = fm.cce(x, y, fm.Draws(d), **options)
-    np.testing.assert_allclose(parts.values, whole.values, rtol=1e-12)
+    np.testing.assert_allclose(parts.values, at_once.values, rtol=1e-12)
     assert parts.info.peak_bytes > 4 * 450**2
 
 
