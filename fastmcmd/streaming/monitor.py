@@ -551,7 +551,10 @@ def _check_state(state: _State) -> None:
                 raise ValueError(f"{name} has rows of shapes {[one.shape for one in arrays]}")
             if not np.isfinite(array).all():
                 raise ValueError(f"{name} holds NaN or infinity")
-    for row_arrays in ((state.x, state.y, state.score), (state.x_aside, state.y_aside, state.score_aside)):
+    for row_arrays in (
+        (state.x, state.y, state.score),
+        (state.x_aside, state.y_aside, state.score_aside),
+    ):
         if len({len(array) for array in row_arrays if array is not None}) > 1:
             raise ValueError("x, y and score have different numbers of rows")
     if not 0 < state.alpha < 1:

@@ -196,7 +196,9 @@ def test_damaged_results_are_refused_by_name(tmp_path):
     path = tmp_path / "results.npz"
     x = np.arange(8.0)
     cce = probcal.CCEResults(x, x, {"0.1": x}, 0.5, 0.25)
-    probcal.CalibrationResults(x, x[:, None], cce, probcal.ECEResults(0.5, 0.25, {"0.1": 0.25})).save(path)
+    probcal.CalibrationResults(
+        x, x[:, None], cce, probcal.ECEResults(0.5, 0.25, {"0.1": 0.25})
+    ).save(path)
     with np.load(path) as file:
         good = dict(file)
     rng, content = np.random.default_rng(0), path.read_bytes()

@@ -153,4 +153,6 @@ def test_sums_that_do_not_fit_are_those_of_a_damaged_checkpoint(tmp_path, monkey
         patched.setattr(saving, "unpacked", lambda state: Misfit())
         with pytest.raises(ValueError, match=r"run\.ckpt is damaged.*tuple index"):
             evaluate()
-    assert evaluate()["CRPS"] == pytest.approx(fm.evaluate(y, fm.Gaussian(mean, 0.5))["CRPS"])
+    assert evaluate()["mean_crps"] == pytest.approx(
+        fm.evaluate(y, fm.Gaussian(mean, 0.5))["mean_crps"]
+    )

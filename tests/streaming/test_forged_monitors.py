@@ -20,7 +20,10 @@ def batch(seed):
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory):
     """Return the arrays and the document of a monitor after two batches."""
-    monitor, path = fm.Monitor(*batch(0), simulations=19, window=2), tmp_path_factory.mktemp("m") / "m.npz"
+    monitor, path = (
+        fm.Monitor(*batch(0), simulations=19, window=2),
+        tmp_path_factory.mktemp("m") / "m.npz",
+    )
     for seed in (1, 2):
         monitor.update(*batch(seed))
     monitor.save(path)

@@ -114,7 +114,7 @@ class CalibrationResults:
                     parts[part][name] = value
             cce, ece = CCEResults(**parts["cce"]), ECEResults(**parts["ece"])
             return CalibrationResults(arrays["targets"], arrays["input_grid_2d"], cce, ece)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"filepath ({filepath}) is not a saved CalibrationResults: {error}"
             ) from None
