@@ -103,7 +103,9 @@ class Run:
         )
         with contextlib.closing(sums):
             for number, one in zip(groups, sums, strict=True):
-                total = added([total, one])
+                is_loaded = self.checkpoint is not None and number == first > 0
+                with self.checkpoint.fitting() if is_loaded else contextlib.nullcontext():
+                    total = added([total, one])
                 self.counters.groups += 1
                 if self.checkpoint is not None:
                     self.checkpoint.save(job.name, number + 1, total, number == groups[-1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -126,11 +127,20 @@ class BlockCheckpoint:
     def load(self, name: str) -> tuple[int, Any]:
         """Return the number of finished groups of a pass, and their sum."""
         saved_state = self._checkpoint.load(_stage(name), SavedState)
-        return (
-            (0, None)
-            if saved_state is None
-            else (saved_state.finished, unpacked(saved_state.state))
-        )
+        if saved_state is None:
+            return 0, None
+        with self.fitting():
+            if saved_state.finished < 1:
+                raise ValueError(f"finished is {saved_state.finished}")
+            return saved_state.finished, unpacked(saved_state.state)
+
+    @contextlib.contextmanager
+    def fitting(self) -> Iterator[None]:
+        """Report errors from loaded sums that do not fit the computation as those of a damaged file."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise self._checkpoint.damaged(error) from error
 
     def save(self, name: str, finished: int, state: object, last: bool) -> None:
         """Save the sum of the first groups of a pass, if it is time or the pass is finished."""

@@ -12,9 +12,9 @@ __all__ = ["no_moment", "without_atoms"]
 
 
 def without_atoms(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
-    """Return ``E k(Y_i, z_j)`` (n, r) for outputs without atoms, or None for kernels not listed here.
+    """Return ``E k(Y_i, z_j)`` (n, r) from means and cdfs, or None for kernels not listed here.
 
-    For `Linear` it is ``E Y'z``; for `Delta`, 0; for `Cosine` of numbers, which is the product of their
+    For `Linear` it is ``E Y'z``; for `Delta`, P(Y = z), which is 0 without atoms; for `Cosine` of numbers, which is the product of their
     signs, ``sign(z) (P(Y > 0) - P(Y < 0))``.
     """
     match kernel:
@@ -23,10 +23,14 @@ def without_atoms(prediction: Predictive, kernel: Kernel, points: Array) -> Arra
             if not np.isfinite(mean).all():
                 raise no_moment(1)
             return np.asarray(mean @ points.T)
-        case Delta():
+        case Delta() if prediction.atomless:
             return np.zeros((len(prediction), len(points)))
+        case Delta() if prediction.columns == 1:
+            masses = [prediction.cdf(z) - prediction.cdf_below(z) for z in points[:, 0]]
+            return np.stack(masses, axis=1) if masses else np.zeros((len(prediction), 0))
         case Cosine() if prediction.columns == 1:
-            return np.asarray(np.outer(1 - 2 * prediction.cdf(0.0), np.sign(points[:, 0])))
+            below, upto = prediction.cdf_bounds(0.0)
+            return np.asarray(np.outer(1 - below - upto, np.sign(points[:, 0])))
     return None
 
 

@@ -310,6 +310,21 @@ class Predictive(Abstract):
         """Return numbers (n, k) at which densities have kinks or jumps, besides the ends of the support."""
         return np.empty((len(self), 0))
 
+    def atoms(self) -> Array:
+        """Return numbers (n, k) of positive probability, under distributions that also have a density.
+
+        Numbers without mass may be among them. For distributions of atoms alone, see `nodes`.
+        """
+        return np.empty((len(self), 0))
+
+    def jump_levels(self) -> tuple[Array, Array]:
+        """Return P(Y_i < a) and P(Y_i <= a) (n, k) at the `atoms` of each row."""
+        columns = self.atoms().T
+        below, upto = np.empty((2, len(self), len(columns)))
+        for j, atom in enumerate(columns):
+            below[:, j], upto[:, j] = self.cdf_below(atom), self.cdf(atom)
+        return below, upto
+
     def ends(self) -> tuple[Array, Array] | None:
         """Return numbers (n,) between which all outputs lie, both included; None if they are unknown."""
         return None

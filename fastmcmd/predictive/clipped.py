@@ -37,6 +37,16 @@ class Clipped(Derived):
         y = np.broadcast_to(self.outcomes(y), self.shape)
         return np.where(y >= self.high, 1.0, np.where(y < self.low, 0.0, self.inner.cdf(y)))
 
+    def cdf_below(self, y: ArrayLike) -> Array:
+        """Return P(Y < y) (n,)."""
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        below = np.where(y <= self.low, 0.0, self.inner.cdf_below(y))
+        return np.where(y > self.high, 1.0, below)
+
+    def atoms(self) -> Array:
+        """Return both ends and those of the inner distributions (n, k)."""
+        return np.column_stack([self.low, self.high, self.inner.atoms()])
+
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         y = np.broadcast_to(self.outcomes(y), self.shape)

@@ -339,6 +339,13 @@ class Mixture(Predictive):
         """Return those of all components (n, k)."""
         return np.concatenate([component.kinks() for component in self.components], axis=1)
 
+    def atoms(self) -> Array:
+        """Return those of all components (n, k), and the outputs of components of atoms alone."""
+        columns = [
+            part.nodes()[0] if part.exact_nodes else part.atoms() for part in self.components
+        ]
+        return np.concatenate(columns, axis=1)
+
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
         total = np.full(values.shape, -np.inf)

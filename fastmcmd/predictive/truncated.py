@@ -304,6 +304,10 @@ class Truncated(ByQuadrature):
         """Return those of the base (n, k), moved to the ends if they lie outside."""
         return np.clip(self.base.kinks(), self.low[:, None], self.high[:, None])
 
+    def atoms(self) -> Array:
+        """Return those of the base (n, k); outside the interval they have no mass."""
+        return self.base.atoms()
+
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
         constants = self.low, self.high, self._log_mass

@@ -241,6 +241,10 @@ class ZeroInflated(Predictive):
         part.discrete, part.has_density = self.discrete, self.has_density
         return part
 
+    def atoms(self) -> Array:
+        """Return zero and those of the base (n, k)."""
+        return np.hstack([np.zeros((len(self), 1)), self.base.atoms()])
+
     @property
     def node_count(self) -> int:
         """Number of nodes per row."""

@@ -17,7 +17,7 @@ from fastmcmd.predictive.atomless import without_atoms
 from fastmcmd.predictive.base import Array, Nodes, check_levels, uniform_levels
 from fastmcmd.predictive.two_piece import TwoPiece
 from fastmcmd.predictive.wrapped import Derived
-from fastmcmd.recalibration.levels import Rule, far_below, rule
+from fastmcmd.recalibration.levels import Rule, far_below, rule, rule_between, rule_count
 from fastmcmd.recalibration.monotone import MonotoneMap
 from fastmcmd.recalibration.rescaled import Rescaled
 
@@ -27,6 +27,7 @@ _BLOCK = 1 << 20  # quantiles per block
 _ENOUGH = 1e-10  # accepted change of the moments on finer panels, in standard deviations
 _MOST_SPLITS = 8
 _MANY_KNOTS = 1 << 13  # with this many knots, panels need not be split
+_MOST_ATOMS = 64  # with more, panels do not end at them
 _ROUNDING = 1e-13  # rounding of sums over nodes
 _UPPER = 0.999  # level, before or after mapping, from which quantiles come from the mass above
 _FAR = 1e20  # standard deviations at which a score equals the distance to rounding
@@ -51,8 +52,9 @@ class RecalibratedCDF(Derived):
 
     Means and variances are integrals over levels; the two tails beyond 1e-16 follow from the known moments
     of the inner distribution. Errors are near rounding if the quantile function is smooth (even with
-    infinite fourth moments), and some 1e-3 standard deviations if it jumps, as for partly discrete
-    distributions. Location-scale families are integrated once for all rows; others, such as mixtures, need
+    infinite fourth moments), and 1e-9 standard deviations at the atoms of partly discrete distributions:
+    panels end at the levels between which the quantile function of a row jumps. More than 64 atoms have no
+    such panels, and cost some 1e-3 standard deviations. Location-scale families are integrated once for all rows; others, such as mixtures, need
     some hundred quantiles per row.
 
     R' is constant between knots, so the log density changes by a constant in each interval and jumps at
@@ -180,21 +182,21 @@ class RecalibratedCDF(Derived):
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return quantiles at Gauss-Legendre levels between the knots of R."""
-        return self._at(rule(self.mapping, splits))
+        return self._at(_rule_of(self.inner, self.mapping, splits))
 
     def coarse_nodes(self) -> Nodes:
         """Return fewer nodes; comparing sums over both estimates the error of `nodes`."""
-        return self._at(rule(self.mapping, coarse=True))
+        return self._at(_rule_of(self.inner, self.mapping, coarse=True))
 
     @property
     def node_count(self) -> int:
         """Number of nodes per row."""
-        return len(rule(self.mapping).levels)
+        return _rule_count(self.inner, self.mapping)
 
     def _at(self, nodes: Rule) -> Nodes:
         standard = self._standard
         if standard is None:
-            values = self.inner.quantile(nodes.levels)
+            values = _quantiles(self.inner, nodes.levels)
         else:
             values = standard.values(standard.shapes.quantile(nodes.levels))
         return values, np.broadcast_to(nodes.weights, values.shape)
@@ -237,11 +239,11 @@ def _moments(inner: Predictive, mapping: MonotoneMap) -> tuple[Array, Array]:
     """Return means and variances (n,), refining panels until they no longer change."""
     mean, variance = np.empty(len(inner)), np.empty(len(inner))
     fine = len(mapping.p) > _MANY_KNOTS
-    for rows, part in _parts(inner, 2 * len(rule(mapping).levels)):
-        moments = _once(part, mapping, rule(mapping, coarse=not fine))
+    for rows, part in _parts(inner, 2 * _rule_count(inner, mapping)):
+        moments = _once(part, _rule_of(part, mapping, coarse=not fine))
         splits, last = 1, np.inf
         while splits <= _MOST_SPLITS and not fine:
-            coarser, moments = moments, _once(part, mapping, rule(mapping, splits))
+            coarser, moments = moments, _once(part, _rule_of(part, mapping, splits))
             change = _change(coarser, moments)
             if change <= _ENOUGH or change > last / 2:  # converged, or limited by rounding near 1
                 break
@@ -259,12 +261,40 @@ def _change(coarser: tuple[Array, Array], finer: tuple[Array, Array]) -> float:
     return float(max(np.max(one, initial=0.0), np.max(two, initial=0.0)))
 
 
-def _once(inner: Predictive, mapping: MonotoneMap, nodes: Rule) -> tuple[Array, Array]:
+def _rule_of(
+    inner: Predictive, mapping: MonotoneMap, splits: int = 1, coarse: bool = False
+) -> Rule:
+    """Return the quadrature rule: with levels of each row if there are atoms, at which quantiles jump."""
+    jumps = _jumps(inner)
+    if jumps is None:
+        return rule(mapping, splits, coarse)
+    return rule_between(mapping, jumps, splits, coarse)
+
+
+def _rule_count(inner: Predictive, mapping: MonotoneMap) -> int:
+    jumps = _jumps(inner)
+    return len(rule(mapping).levels) if jumps is None else rule_count(mapping, jumps)
+
+
+def _jumps(inner: Predictive) -> tuple[Array, Array] | None:
+    """Return the levels between which quantiles are atoms; None without, or if there are too many."""
+    if inner.atomless:
+        return None
+    below, upto = inner.jump_levels()
+    return (below, upto) if 0 < below.shape[1] <= _MOST_ATOMS else None
+
+
+def _quantiles(inner: Predictive, levels: Array) -> Array:
+    """Return quantiles (n, L) at levels (L,), or at levels (n, L) of each row."""
+    return inner.quantile(levels) if levels.ndim == 1 else inner.quantiles_at(levels)
+
+
+def _once(inner: Predictive, nodes: Rule) -> tuple[Array, Array]:
     """Return means and variances (n,) from one quadrature rule."""
     centre, spread = np.asarray(inner.mean), np.asarray(inner.variance)
     finite = np.isfinite(centre)
     origin = np.where(finite, centre, inner.quantile(0.5))[:, None]
-    gaps = inner.quantile(nodes.levels) - origin
+    gaps = _quantiles(inner, nodes.levels) - origin
     # Integrate far below only if the tail is unbounded; a bounded tail has nothing left there.
     endless = not np.isfinite(inner.quantile(0.0)).all()
     far, share = far_below(nodes.outside[0] if endless else 0.0)
@@ -275,11 +305,11 @@ def _once(inner: Predictive, mapping: MonotoneMap, nodes: Rule) -> tuple[Array, 
         """Return a moment about the origin: that of the bulk, plus each tail times its slope."""
         bulk = gaps**power
         low = beyond**power @ share
-        high = total - bulk @ nodes.shares - low
+        high = total - nodes.integral(bulk) - low
         # Short tails vanish in the rounding of that difference: place their mass at the last node.
-        is_rounding = np.abs(high) <= _ROUNDING * (np.abs(bulk) @ nodes.shares)
+        is_rounding = np.abs(high) <= _ROUNDING * nodes.integral(np.abs(bulk))
         high = np.where(is_rounding, nodes.outside[1] * bulk[:, -1], high)
-        return np.asarray(bulk @ nodes.weights + nodes.slopes[0] * low + nodes.slopes[1] * high)
+        return np.asarray(nodes.mean(bulk) + nodes.slopes[0] * low + nodes.slopes[1] * high)
 
     with np.errstate(invalid="ignore", over="ignore"):
         first = moment(1, np.zeros(len(inner)))

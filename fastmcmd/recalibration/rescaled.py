@@ -120,6 +120,14 @@ class Rescaled(Derived):
         from_mean = self.inner.kinks() - self._inner_mean[:, None]
         return np.asarray(self._mean[:, None] + self.scale[:, None] * from_mean)
 
+    def atoms(self) -> Array:
+        """Return those of the inner distributions, mapped."""
+        return self._forth(self.inner.atoms())
+
+    def jump_levels(self) -> tuple[Array, Array]:
+        """Return those of the inner distributions: a mapped atom, mapped back, would be rounded."""
+        return self.inner.jump_levels()
+
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
         return self.inner.cdf(self._back(y))

@@ -88,6 +88,7 @@ def landmarks_of(state: SavedLandmarks) -> Smoother:
     rank = len(state.pivots)
     if state.pivots.ndim != 2 or state.factor.shape != (rank, rank):
         raise ValueError(f"the factor of {rank} landmarks has shape {state.factor.shape}")
+    _check_finite(pivots=state.pivots, factor=state.factor, offset=state.offset)
     kernel = kernel_from_dict(state.kernel)
     backend = get_backend("auto", kernel)
     return Smoother(
@@ -119,8 +120,13 @@ def sums_of(state: SavedSums, smoother: Smoother | None, data_sets: int) -> Cong
     for one in state.models:
         if one.cross.shape != shape or one.squares.shape != (count, count):
             raise ValueError(f"sums of a model have shape {one.cross.shape}; {shape} is needed")
-        if one.noise.shape != (rank, rank) or one.spread.shape != (data_sets,):
-            raise ValueError(f"sums of a model have shape {one.noise.shape}, of {rank} landmarks")
+        null_shape = one.noise.shape if one.null is None else one.null.shape
+        if not one.noise.shape == null_shape == (rank, rank) or one.spread.shape != (data_sets,):
+            raise ValueError(
+                f"sums of a model have shapes {one.noise.shape} and {null_shape}, of {rank} landmarks"
+            )
+        _check_finite(cross=one.cross, squares=one.squares, noise=one.noise, null=one.null)
+        _check_finite(spread=one.spread)
     if any(
         len(rounding_bounds) != 3 or not min(rounding_bounds) >= 0
         for rounding_bounds in (state.lost, *lost_of_models)
@@ -128,8 +134,17 @@ def sums_of(state: SavedSums, smoother: Smoother | None, data_sets: int) -> Cong
         raise ValueError("bounds on rounding are missing or negative")
     if state.gram.shape != (rank, rank) or state.ranks.shape != state.residual.shape:
         raise ValueError(f"sums of inputs have shape {state.gram.shape}, of {rank} landmarks")
+    if state.columns.ndim > 2:
+        raise ValueError(f"columns has shape {state.columns.shape}")
+    _check_finite(gram=state.gram, residual=state.residual)
     return CongruenceSums(
         smoother, state.gram, state.weight, state.handled, state.rows, state.ranks, state.residual,
         state.columns, dict(zip(state.names, state.models, strict=True)), tuple(state.streams),
         state.lost, state.probes,
     )  # fmt: skip
+
+
+def _check_finite(**arrays: Array | None) -> None:
+    for name, array in arrays.items():
+        if array is not None and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinity")

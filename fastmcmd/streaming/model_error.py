@@ -99,6 +99,13 @@ class ModelError:
     @staticmethod
     def restored(state: SavedModelError) -> ModelError:
         """Return the error from a saved state; later updates give the same numbers."""
-        window = SlidingWindow(accumulator_of(state.total), state.batches, state.rounding)
-        window.restore(accumulator_of(state.total), [accumulator_of(one) for one in state.parts])
+        total, parts = accumulator_of(state.total), [accumulator_of(one) for one in state.parts]
+        again = total.fresh()
+        for part in parts:
+            again.merge(part)  # raises an error if settings or models differ
+        rows = [0 if one._state is None else one._state.rows for one in (again, total)]
+        if len(parts) > state.batches or rows[0] != rows[1]:
+            raise ValueError(f"{len(parts)} parts of a window of {state.batches} do not add up")
+        window = SlidingWindow(total, state.batches, state.rounding)
+        window.restore(total, parts)
         return ModelError(window, state.reference)

@@ -529,8 +529,48 @@ def _restored(arrays: dict[str, Any], document: Json, version: int) -> Monitor:
     del version
     monitor = Monitor.__new__(Monitor)
     monitor._x_kernel = None
-    monitor._begin(decode(_State, arrays, document))
+    state = decode(_State, arrays, document)
+    _check_state(state)
+    monitor._begin(state)
     return monitor
+
+
+def _check_state(state: _State) -> None:
+    """Raise an error unless a state from a file is one that `Monitor` and its updates produce."""
+    groups = {
+        "x": (state.x_reference, state.x_aside, state.x),
+        "y": (state.y_aside, state.y),
+        "score": (state.score_aside, state.score),
+    }
+    for name, group in groups.items():
+        arrays = [array for array in group if array is not None]
+        if arrays and len(arrays) < len(group):
+            raise ValueError(f"{name} is missing in some rows")
+        for array in arrays:
+            if array.ndim != 2 or not array.size or array.shape[1] != arrays[0].shape[1]:
+                raise ValueError(f"{name} has rows of shapes {[one.shape for one in arrays]}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} holds NaN or infinity")
+    for row_arrays in (
+        (state.x, state.y, state.score),
+        (state.x_aside, state.y_aside, state.score_aside),
+    ):
+        if len({len(array) for array in row_arrays if array is not None}) > 1:
+            raise ValueError("x, y and score have different numbers of rows")
+    if not 0 < state.alpha < 1:
+        raise ValueError(f"alpha is {state.alpha!r}")
+    check_simulations(state.simulations)
+    check_count(state.most_rows, "most_rows", least=_LEAST_ROWS)
+    if len(state.x) > state.most_rows or not all(0 <= word < 1 << 32 for word in state.entropy):
+        raise ValueError("there are more rows than most_rows, or entropy is negative or too large")
+    batches, names = len(state.history), set(QUESTIONS)
+    is_running = [one.batches == batches and 0 <= one.running < np.inf for one in state.evidence]
+    if len(is_running) != len(QUESTIONS) or not all(is_running):
+        raise ValueError(f"evidence is {quote(state.evidence)} after {batches} batches")
+    for number, one in enumerate(state.history, 1):
+        keys = [set(part) for part in (one.p_values, one.e_values, one.evidence, one.alarms)]
+        if one.batch != number or any(key != names for key in keys):
+            raise ValueError(f"batch {number} of the history is incomplete")
 
 
 storage.register(_KIND, _restored)

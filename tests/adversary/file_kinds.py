@@ -130,6 +130,135 @@ def _recalibrator(name="IsotonicCDF"):
     return ".npz", write, read, True
 
 
+def _monitor():
+    """Return a monitor with predictions after two batches; it goes on with a third."""
+
+    def batch(seed):
+        import fastmcmd as fm
+
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(N + 20, 2))
+        return x, x[:, 0] + rng.normal(size=len(x)), fm.Gaussian(x[:, 0], 1.0)
+
+    def write(path):
+        import fastmcmd as fm
+
+        monitor = fm.Monitor(*batch(0), simulations=19, window=2)
+        for seed in (1, 2):
+            monitor.update(*batch(seed))
+        monitor.save(path)
+
+    def read(path):
+        import fastmcmd as fm
+
+        monitor = fm.load(path)
+        monitor.table(), repr(monitor)
+        weights = monitor.importance_weights(batch(4)[0])
+        update = monitor.update(*batch(3))
+        monitor.table(), repr(monitor)
+        values = [*update.p_values.values(), *update.evidence.values()]
+        if update.cce is not None:  # a forged monitor may have none
+            values.append(update.cce.value)
+        return [np.array(values), weights]
+
+    return ".npz", write, read, True
+
+
+def _recalibrator_by_input(name):
+    def prediction(x):
+        import fastmcmd as fm
+
+        return fm.Gaussian(x[:, 0] / 2, 2.0 + 0.1 * np.abs(x[:, 1]))
+
+    def write(path):
+        import fastmcmd as fm
+
+        x, y = _data()
+        getattr(fm.recalibration, name)().fit(prediction(x), y, x).save(path)
+
+    def read(path):
+        import fastmcmd as fm
+
+        x, _ = _data()
+        mended = fm.load(path).transform(prediction(x[:2]), x[:2])
+        return [mended.cdf([0.5, 0.5]), mended.quantile([0.1, 0.9]), mended.mean]
+
+    return ".npz", write, read, True
+
+
+def _published_results():
+    """Return the results of the published evaluator of torch models; no checksum seals them."""
+
+    def write(path):
+        from fastmcmd.compat.probcal.bootstrap import CCEResults
+        from fastmcmd.compat.probcal.evaluator import CalibrationResults, ECEResults
+
+        x, y = _data()
+        levels = {"0.1": y, "0.9": y + 1}
+        cce = CCEResults(x[:, 0], np.ones(N), levels, 0.5, 0.25)
+        CalibrationResults(y, x, cce, ECEResults(0.5, 0.25, {"0.1": 0.25})).save(path)
+
+    def read(path):
+        from fastmcmd.compat.probcal.evaluator import CalibrationResults
+
+        results = CalibrationResults.load(path)
+        return [results.targets, results.input_grid_2d, results.cce.expected_values]
+
+    return ".npz", write, read, False
+
+
+def _run_on_blocks(call):
+    """Resume ``fm.evaluate`` or ``fm.cce`` of Dask arrays after two of four blocks."""
+
+    def compute(path):
+        import dask.array as da
+
+        import fastmcmd as fm
+        from fastmcmd.distributed import running
+        from fastmcmd.distributed.saving import BlockCheckpoint
+
+        running.GROUP, BlockCheckpoint.every = 1, 0.0
+        x, y = _data()
+        inputs, outcomes = da.from_array(x, chunks=(10, 2)), da.from_array(y, chunks=10)
+        prediction = fm.Gaussian(da.from_array(x[:, 0], chunks=10), 1.0)
+        kernels = {"x_kernel": fm.RBF(0.5), "y_kernel": fm.RBF(0.5)}
+        if call == "evaluate":
+            report = fm.evaluate(outcomes, prediction, checkpoint=path)
+            return [np.array(list(report.values()), dtype=float)]
+        result = fm.cce(
+            inputs, outcomes, prediction, lam=0.1, landmarks=x[:15], checkpoint=path, **kernels
+        )
+        return [result.values]
+
+    def write(path):
+        from fastmcmd.distributed import running
+
+        original, blocks = running.block_sums, []
+
+        def ends(*arguments):
+            if len(blocks) == 2:
+                raise KeyboardInterrupt
+            blocks.append(arguments[2])
+            return original(*arguments)
+
+        running.block_sums = ends
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                compute(path)
+        finally:
+            running.block_sums = original
+
+    def read(path):
+        copy = path.with_suffix(".run")
+        shutil.copyfile(path, copy)
+        try:
+            return compute(copy)
+        finally:
+            copy.unlink(missing_ok=True)
+
+    return ".ckpt", write, read, True
+
+
 @dataclass(frozen=True)
 class _First:
     values: np.ndarray
@@ -315,6 +444,12 @@ KINDS = {
     "recalibrator of intervals": lambda: _recalibrator("IntervalRecalibrator"),
     "recalibrator of variances": lambda: _recalibrator("IsotonicStd"),
     "conformal intervals": lambda: _recalibrator("ConformalIntervals"),
+    "recalibrator by input": lambda: _recalibrator_by_input("ConditionalRescaling"),
+    "tilting by input": lambda: _recalibrator_by_input("WitnessTilting"),
+    "monitor": _monitor,
+    "published results": _published_results,
+    "evaluation of blocks": lambda: _run_on_blocks("evaluate"),
+    "CCE of blocks": lambda: _run_on_blocks("cce"),
     "checkpoint": _checkpoint,
     "run by CG": lambda: _run(3, solver="cg"),
     "run by Cholesky": lambda: _run(2, solver="cholesky"),

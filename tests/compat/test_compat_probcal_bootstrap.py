@@ -192,6 +192,48 @@ def test_evaluator_of_torch_models(split, tmp_path):
     assert len(evaluator.plot_cce_results(first, gridsize=10).axes) == 6
 
 
+def test_damaged_results_are_refused_by_name(tmp_path):
+    path = tmp_path / "results.npz"
+    x = np.arange(8.0)
+    cce = probcal.CCEResults(x, x, {"0.1": x}, 0.5, 0.25)
+    probcal.CalibrationResults(
+        x, x[:, None], cce, probcal.ECEResults(0.5, 0.25, {"0.1": 0.25})
+    ).save(path)
+    with np.load(path) as file:
+        good = dict(file)
+    rng, content = np.random.default_rng(0), path.read_bytes()
+    for place in rng.integers(len(content), size=30):  # cut off
+        path.write_bytes(content[:place])
+        with pytest.raises(ValueError, match=r"filepath .*results\.npz"):
+            probcal.CalibrationResults.load(path)
+    flipped = 0
+    for place in rng.integers(len(content), size=100):  # refused, or harmless as in unused fields
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            results = probcal.CalibrationResults.load(path)
+        except ValueError as error:
+            assert "results.npz" in str(error)
+            flipped += 1
+        else:
+            np.testing.assert_array_equal(results.cce.expected_values, x)
+    assert flipped > 50
+    for odd in (
+        {name: array for name, array in good.items() if name != "targets"},
+        {name: array for name, array in good.items() if name != "cce/stdevs/"},
+        {**good, "other/a/": x},
+        {**good, "cce/stdevs/0.1": x},
+        {**good, "cce/median/": x},
+        {**good, "targets": x.astype("U3")},
+    ):
+        np.savez(path, **odd)
+        with pytest.raises(ValueError, match=r"results\.npz"):
+            probcal.CalibrationResults.load(path)
+    with pytest.raises(IsADirectoryError, match="filepath"):
+        probcal.CalibrationResults.load(tmp_path)
+
+
 def test_published_defaults():
     assert probcal.CCESettings() == probcal.CCESettings(False, 5, 1, "polynomial", "rbf", 0.1)
     assert probcal.ECESettings() == probcal.ECESettings(50, "frequency", 1.0)

@@ -119,3 +119,40 @@ def test_a_checkpoint_with_sums_of_an_earlier_format_is_named(tmp_path, monkeypa
         fm.compare(models, data.blocks("y"), checkpoint=path)
     with pytest.raises(ValueError, match="format of sums was '1', is '2'"):
         fm.compare(models, data.blocks("y"), checkpoint=path)
+
+
+class Misfit:
+    """Sums of other shapes."""
+
+    def __add__(self, other):
+        raise IndexError("tuple index out of range")
+
+
+def test_sums_that_do_not_fit_are_those_of_a_damaged_checkpoint(tmp_path, monkeypatch):
+    """The error of their addition named no file."""
+    monkeypatch.setattr(running, "GROUP", 1)
+    monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
+    data = make_data((30,) * 4)
+    y, mean = data.blocks("y"), data.blocks("mean")
+    path, original, blocks = tmp_path / "run.ckpt", running.block_sums, []
+
+    def ends(*arguments):
+        if len(blocks) == 2:
+            raise KeyboardInterrupt
+        blocks.append(arguments[2])
+        return original(*arguments)
+
+    def evaluate():
+        return fm.evaluate(y, fm.Gaussian(mean, 0.5), checkpoint=path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "block_sums", ends)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate()
+    with monkeypatch.context() as patched:
+        patched.setattr(saving, "unpacked", lambda state: Misfit())
+        with pytest.raises(ValueError, match=r"run\.ckpt is damaged.*tuple index"):
+            evaluate()
+    assert evaluate()["mean_crps"] == pytest.approx(
+        fm.evaluate(y, fm.Gaussian(mean, 0.5))["mean_crps"]
+    )

@@ -23,7 +23,7 @@ from fastmcmd.compat.probcal.bootstrap import (
     cce_values,
 )
 from fastmcmd.compat.probcal.regression_ece import compute_regression_ece
-from fastmcmd.io.atomic import write_atomically
+from fastmcmd.io import Archive, write_atomically
 
 if TYPE_CHECKING:
     import torch
@@ -89,21 +89,35 @@ class CalibrationResults:
 
     @staticmethod
     def load(filepath: str | Path) -> CalibrationResults:
-        """Return results that `save` wrote, with NumPy arrays."""
+        """Return results that `save` wrote, with NumPy arrays.
+
+        Raises
+        ------
+        ValueError
+            The file is damaged, or holds something else.
+        OSError
+            The file cannot be opened.
+        """
+        with Archive(filepath, "filepath") as archive:
+            arrays = archive.arrays()
         parts: dict[str, Json] = {"cce": {}, "ece": {}}
-        with np.load(filepath, allow_pickle=False) as data:
-            for path in data.files:
+        try:
+            for path, array in arrays.items():
+                if array.dtype.kind not in "biuf":
+                    raise TypeError(f"{path} has dtype {array.dtype}; numbers are needed")
                 part, _, member_path = path.partition("/")
                 name, _, key = member_path.partition("/")
-                value = data[path] if data[path].ndim else data[path].item()
+                value = array if array.ndim else array.item()
                 if key:
                     parts[part].setdefault(name, {})[key] = value
                 elif member_path:
                     parts[part][name] = value
-            targets, plane = data["targets"], data["input_grid_2d"]
-        return CalibrationResults(
-            targets, plane, CCEResults(**parts["cce"]), ECEResults(**parts["ece"])
-        )
+            cce, ece = CCEResults(**parts["cce"]), ECEResults(**parts["ece"])
+            return CalibrationResults(arrays["targets"], arrays["input_grid_2d"], cce, ece)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"filepath ({filepath}) is not a saved CalibrationResults: {error}"
+            ) from None
 
 
 @dataclass
