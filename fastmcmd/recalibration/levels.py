@@ -216,7 +216,7 @@ def rule_count(mapping: MonotoneMap, jumps: tuple[Array, Array]) -> int:
 
 
 def _panels_at(half: _LevelHalf, stops: Array) -> tuple[Array, Array, Array, Array]:
-    """Return begins, ends and slopes (n, s) of panels from increasing stops, and ends (n, P) of the rest."""
+    """Return begins, ends and slopes (n, s) of panels from rising stops, and ends (n, P) of the rest."""
     ends, last = half.ends, len(half.ends) - 2
     panel = np.minimum(np.searchsorted(ends, stops, side="right") - 1, last)
     high = np.minimum(
