@@ -103,8 +103,9 @@ class Run:
         )
         with contextlib.closing(sums):
             for number, one in zip(groups, sums, strict=True):
-                is_loaded = self.checkpoint is not None and number == first > 0
-                with self.checkpoint.fitting() if is_loaded else contextlib.nullcontext():
+                with contextlib.ExitStack() as stack:
+                    if self.checkpoint is not None and number == first > 0:  # to sums from the file
+                        stack.enter_context(self.checkpoint.fitting())
                     total = added([total, one])
                 self.counters.groups += 1
                 if self.checkpoint is not None:

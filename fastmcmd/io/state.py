@@ -99,7 +99,7 @@ def _decoded(kind: object, path: str, arrays: Mapping[str, HostArray], value: ob
     if (origin or kind) is np.ndarray:
         if path not in arrays:
             raise ValueError(f"{path} is missing")
-        return _checked(arrays[path], kind, path)
+        return _array_of_type(arrays[path], kind, path)
     if origin in (Union, UnionType):
         return _decoded(_member(arguments, path, arrays, value), path, arrays, value)
     if is_dataclass(kind):
@@ -125,11 +125,12 @@ def _decoded(kind: object, path: str, arrays: Mapping[str, HostArray], value: ob
     raise ValueError(f"{path} is {_text(value)}; {_name(kind)} is needed")
 
 
-def _checked(array: HostArray, kind: object, path: str) -> HostArray:
+def _array_of_type(array: HostArray, kind: object, path: str) -> HostArray:
     """Return an array, after checking that its numbers convert to the type of its field."""
-    (needed,) = get_args(get_args(kind)[1]) or (Any,) if get_args(kind) else (Any,)
-    if isinstance(needed, type) and not np.can_cast(array.dtype, needed, "same_kind"):
-        raise ValueError(f"{path} has dtype {array.dtype}; {needed.__name__} is needed")
+    arguments = get_args(kind)  # the shape, and numpy.dtype[scalar]
+    scalar = get_args(arguments[1])[0] if len(arguments) == 2 else None
+    if isinstance(scalar, type) and not np.can_cast(array.dtype, scalar, "same_kind"):
+        raise ValueError(f"{path} has dtype {array.dtype}; {scalar.__name__} is needed")
     return array
 
 

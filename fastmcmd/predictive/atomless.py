@@ -14,8 +14,8 @@ __all__ = ["no_moment", "without_atoms"]
 def without_atoms(prediction: Predictive, kernel: Kernel, points: Array) -> Array | None:
     """Return ``E k(Y_i, z_j)`` (n, r) from means and cdfs, or None for kernels not listed here.
 
-    For `Linear` it is ``E Y'z``; for `Delta`, P(Y = z), which is 0 without atoms; for `Cosine` of numbers, which is the product of their
-    signs, ``sign(z) (P(Y > 0) - P(Y < 0))``.
+    For `Linear` it is ``E Y'z``; for `Delta`, P(Y = z), which is 0 without atoms; for `Cosine` of numbers,
+    which is the product of their signs, ``sign(z) (P(Y > 0) - P(Y < 0))``.
     """
     match kernel:
         case Linear():

@@ -46,7 +46,7 @@ class Rule:
         Slopes of R at the two ends.
     outside : (float, float)
         Probability of the original distribution left out at the two ends.
-    halves : tuple of _Half
+    halves : tuple of _LevelHalf
         Panels below and above the median, of which the rule consists.
     """
 
@@ -55,7 +55,7 @@ class Rule:
     weights: Array
     slopes: tuple[float, float]
     outside: tuple[float, float]
-    halves: tuple[_Half, _Half]
+    halves: tuple[_LevelHalf, _LevelHalf]
 
     def mean(self, values: Array) -> Array:
         """Return integrals (n,) over R(p) of values (n, L) at the levels."""
@@ -73,7 +73,7 @@ def _summed(values: Array, weights: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Half:
+class _LevelHalf:
     """Panels in one half of the levels, of masses e of the tail from almost 0 to 1/2.
 
     Attributes
@@ -171,8 +171,12 @@ def rule_between(
     tails, panels, extra = [], [], []
     for half, is_here in zip(base.halves, (~is_upper, is_upper), strict=True):
         masses = np.where(is_here, np.where(is_upper, 1 - stops, stops), 0.5)
-        low, high, slopes, whole = _cut(half, np.clip(np.sort(masses, axis=1), half.ends[0], 0.5))
-        tails.append(_row_nodes(np.broadcast_to(half.ends[:-1], whole.shape), whole, half.order))
+        low, high, slopes, base_ends = _panels_at(
+            half, np.clip(np.sort(masses, axis=1), half.ends[0], 0.5)
+        )
+        tails.append(
+            _row_nodes(np.broadcast_to(half.ends[:-1], base_ends.shape), base_ends, half.order)
+        )
         panels.append(np.repeat(half.slopes, half.order))
         extra.append((low, high, slopes))
     # Panels that begin at stops: those of the lower half, then those of the upper half from the median on.
@@ -211,18 +215,16 @@ def rule_count(mapping: MonotoneMap, jumps: tuple[Array, Array]) -> int:
     return len(rule(mapping).levels) + _ORDER * row_stops(*jumps).shape[1]
 
 
-def _cut(half: _Half, stops: Array) -> tuple[Array, Array, Array, Array]:
-    """Return where panels that begin at increasing stops (n, s) begin and end, the slopes of R there, and
-    where the panels of the half (n, P) end.
-    """
+def _panels_at(half: _LevelHalf, stops: Array) -> tuple[Array, Array, Array, Array]:
+    """Return begins, ends and slopes (n, s) of panels from rising stops, and ends (n, P) of the rest."""
     ends, last = half.ends, len(half.ends) - 2
     panel = np.minimum(np.searchsorted(ends, stops, side="right") - 1, last)
     high = np.minimum(
         ends[panel + 1], np.append(stops[:, 1:], np.full((len(stops), 1), 0.5), axis=1)
     )
-    whole = np.tile(ends[1:], (len(stops), 1))
-    np.minimum.at(whole, (np.arange(len(stops))[:, None], panel), stops)
-    return stops, high, half.slopes[panel], whole
+    base_ends = np.tile(ends[1:], (len(stops), 1))
+    np.minimum.at(base_ends, (np.arange(len(stops))[:, None], panel), stops)
+    return stops, high, half.slopes[panel], base_ends
 
 
 def _row_nodes(low: Array, high: Array, order: NDArray[np.intp]) -> tuple[Array, Array]:
@@ -256,7 +258,7 @@ def far_below(first: float) -> tuple[Array, Array]:
     return levels.ravel(), (levels * w * width / 2).ravel()
 
 
-def _half(p: Array, r: Array, least: float, splits: int, coarse: bool) -> _Half:
+def _half(p: Array, r: Array, least: float, splits: int, coarse: bool) -> _LevelHalf:
     """Return the panels from almost 0 to 1/2, for knots p (k,) there."""
     slopes = np.diff(r) / np.diff(p)
     start = max(least, _LEFT_OUT * min(1.0, 1 / float(slopes[0])))
@@ -275,7 +277,7 @@ def _half(p: Array, r: Array, least: float, splits: int, coarse: bool) -> _Half:
     order = np.ceil(_DIGITS / 2 / np.log10(ratio + np.sqrt(ratio * ratio - 1)))
     order = np.maximum(order, np.ceil(3 + 3 * half))
     order = np.clip(np.ceil(order * 0.7) if coarse else order, 2, _MOST_NODES).astype(np.intp)
-    return _Half(ends, order, slopes[cell])
+    return _LevelHalf(ends, order, slopes[cell])
 
 
 def _nodes(ends: Array, order: NDArray[np.intp]) -> tuple[Array, Array]:

@@ -54,8 +54,8 @@ class RecalibratedCDF(Derived):
     of the inner distribution. Errors are near rounding if the quantile function is smooth (even with
     infinite fourth moments), and 1e-9 standard deviations at the atoms of partly discrete distributions:
     panels end at the levels between which the quantile function of a row jumps. More than 64 atoms have no
-    such panels, and cost some 1e-3 standard deviations. Location-scale families are integrated once for all rows; others, such as mixtures, need
-    some hundred quantiles per row.
+    such panels, and cost some 1e-3 standard deviations. Location-scale families are integrated once for all
+    rows; others, such as mixtures, need some hundred quantiles per row.
 
     R' is constant between knots, so the log density changes by a constant in each interval and jumps at
     knots.

@@ -131,7 +131,7 @@ def _recalibrator(name="IsotonicCDF"):
 
 
 def _monitor():
-    """Return a monitor with predictions after two batches; it goes on with a third."""
+    """Return a monitor with predictions after two batches; reading updates it with a third."""
 
     def batch(seed):
         import fastmcmd as fm

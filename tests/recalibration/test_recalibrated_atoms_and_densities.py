@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
@@ -77,7 +79,7 @@ def expectation(atoms, densities, g):
     ends = sorted(ends)
     return total + sum(
         integrate.quad(density, a, b, epsabs=1e-13, epsrel=1e-11, limit=200)[0]
-        for a, b in zip(ends[:-1], ends[1:], strict=True)
+        for a, b in itertools.pairwise(ends)
     )
 
 
