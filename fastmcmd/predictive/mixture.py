@@ -616,18 +616,18 @@ def _weights(value: object, n: int, count: int) -> Array:
 def _weighted_log_sum(*weights_and_logs: Array) -> Array:
     """Return ``log(sum_k w_k exp(l_k))`` from weights and, after these, logarithms."""
     count = len(weights_and_logs) // 2
-    largest, others = np.full(len(weights_and_logs[0]), -np.inf), []
+    largest, smaller = np.full(len(weights_and_logs[0]), -np.inf), []
     for weight, log in zip(weights_and_logs[:count], weights_and_logs[count:], strict=True):
         term = np.log(weight) + log
         if not weight.all():  # a component of weight 0 contributes nothing, even if infinite
             term[weight == 0] = -np.inf
-        others.append(np.minimum(largest, term))
+        smaller.append(np.minimum(largest, term))
         largest = np.maximum(largest, term)
     unit = largest
     if not np.isfinite(largest).all():
         unit = np.where(np.isfinite(largest), largest, 0.0)
     total = np.zeros(len(largest))
-    for term in others[1:]:  # the first one is -inf
+    for term in smaller[1:]:  # the first one is -inf
         total += np.exp(term - unit)
     return np.asarray(largest + np.log1p(total))
 

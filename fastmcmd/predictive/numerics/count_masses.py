@@ -85,18 +85,18 @@ def _hypergeometric_of_many(k: Array, good: Array, bad: Array, sampled: Array) -
 
     All cells are equally far from what is expected of them, ``gap``: those expected have the same margins.
     """
-    total, left = good + bad, good + bad - sampled
+    total, unsampled = good + bad, good + bad - sampled
     product, rounding = _two_product(k, total)
     other, other_rounding = _two_product(good, sampled)
     gap = ((product - other) + (rounding - other_rounding)) / total
     logs = -_factorial_excess(total)
-    for margin in (good, bad, sampled, left):
+    for margin in (good, bad, sampled, unsampled):
         logs += _factorial_excess(margin)
     cells = (
         (k, good, sampled, gap),
-        (good - k, good, left, -gap),
+        (good - k, good, unsampled, -gap),
         (sampled - k, bad, sampled, -gap),
-        (left - (good - k), bad, left, gap),
+        (unsampled - (good - k), bad, unsampled, gap),
     )
     for cell, row, column, distance in cells:
         logs -= _factorial_excess(cell) + _deviance(cell, row / total * column, distance)
