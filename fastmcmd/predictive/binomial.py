@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
@@ -9,16 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.cached import cached_property
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.count_base import WholeNumbers
 from fastmcmd.predictive.family import parameters
+from fastmcmd.predictive.numerics.count_masses import binomial_log_masses
 from fastmcmd.predictive.numerics.inverse import least_count
 from fastmcmd.predictive.numerics.spread import MOST_VALUES
 
+if TYPE_CHECKING:
+    from scipy.stats._distn_infrastructure import rv_frozen
+
 __all__ = ["Binomial"]
 
-_LEAST_MASS = 1e-290  # probability below which its logarithm is computed as such
 _LOG_NEGLIGIBLE = 40.0  # minus the logarithm of a mass below rounding
 _CLOSE = 1e-12  # distance of a sum from a level below which rounding may decide
 _MOST_TERMS = 1 << 14  # probabilities summed at most for the quantiles of a row
@@ -72,10 +78,14 @@ class Binomial(WholeNumbers, ScipyPredictive):
         self._set(trials, probability)
 
     def _set(self, trials: Array, probability: Array) -> None:
-        from scipy import stats
+        self.trials, self.probability, self._n = trials, probability, len(trials)
 
-        self.trials, self.probability = trials, probability
-        super().__init__(stats.binom(trials.astype(np.int64), probability), len(trials))
+    @cached_property
+    def frozen(self) -> rv_frozen:
+        """The same distributions in scipy.stats, created only for what SciPy computes."""
+        from scipy import stats  # slow to load: only when used
+
+        return stats.binom(self.trials.astype(np.int64), self.probability)
 
     def __repr__(self) -> str:
         return f"Binomial{self.shape}"
@@ -104,10 +114,8 @@ class Binomial(WholeNumbers, ScipyPredictive):
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log probability (n,); -inf where y is not a possible count."""
-        y = self.outcomes(y)
-        with np.errstate(divide="ignore"):
-            mass = self._all(self.frozen.pmf(y))
-            return np.where(mass < _LEAST_MASS, self._all(self.frozen.logpmf(y)), np.log(mass))
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return binomial_log_masses(y, self.trials, self.probability)
 
     @property
     def has_quick_quantiles(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,6 +79,7 @@ class Family(ScipyPredictive):
     # Positive parameters, with whose logarithms distributions vary smoothly.
     _scales: tuple[str, ...] = ()
     _ends = (-np.inf, np.inf)  # of the support of all rows
+    _has_light_density: ClassVar[bool] = False  # without special functions
     _upper_quantile: Any = None  # a formula like the others; without it, SciPy's ``isf`` is used
 
     def __init__(self, values: dict[str, Array]) -> None:
@@ -134,7 +135,7 @@ class Family(ScipyPredictive):
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,): -inf outside the support."""
-        return self._by_rows(self._log_prob, y)
+        return self._by_rows(self._log_prob, y, light=self._has_light_density)
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities (m, L) of some rows (m,), or all, at numbers (m, L)."""
@@ -202,9 +203,10 @@ class Family(ScipyPredictive):
         """Return a formula of log densities at (m, L), and the constants (n,) that it takes by row."""
         return self._log_prob, self._values
 
-    def _by_rows(self, function: Any, y: ArrayLike) -> Array:
+    def _by_rows(self, function: Any, y: ArrayLike, light: bool = False) -> Array:
         """Return the values of a formula at outcomes."""
-        return by_rows(function, np.broadcast_to(self.outcomes(y), self.shape), *self._values)
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return by_rows(function, y, *self._values, light=light)
 
     @abstractmethod
     def _freeze(self) -> Any: ...

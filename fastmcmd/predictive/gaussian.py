@@ -130,7 +130,7 @@ class Gaussian(Predictive):
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""
-        density = by_rows(_log_density, *self._broadcast(y))
+        density = by_rows(_log_density, *self._broadcast(y), light=True)
         return density if density.ndim == 1 else density.sum(axis=1)
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:

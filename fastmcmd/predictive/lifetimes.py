@@ -82,6 +82,7 @@ class Exponential(Family):
     _names = ("rate",)
     _ends = (0.0, np.inf)
     _scales = ("rate",)
+    _has_light_density = True
 
     def __init__(self, rate: ArrayLike | None = None, *, scale: ArrayLike | None = None) -> None:
         if (rate is None) == (scale is None):
@@ -136,7 +137,10 @@ class Exponential(Family):
         return np.exp(-np.maximum(y, 0.0) * rate)
 
     def _log_prob(self, y: Array, rate: Array) -> Array:
-        return np.where(y < 0, -np.inf, np.log(rate) - y * rate)
+        logs = np.log(rate)
+        logs -= y * rate
+        logs[y < 0] = -np.inf
+        return logs
 
     def _crps(self, y: Array, rate: Array) -> Array:
         return exponential_scores(y, rate)

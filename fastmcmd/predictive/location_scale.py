@@ -568,6 +568,7 @@ class Uniform(Family):
     low: Array
     high: Array
     _names = ("low", "high")
+    _has_light_density = True
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         values = parameters((), low=low, high=high)
@@ -581,9 +582,10 @@ class Uniform(Family):
                 f"({int(bad.sum())} such rows); low < high is needed",
                 row,
             )
-        with np.errstate(over="ignore"):
-            width = values["high"] - values["low"]
-        if not width.max(initial=0.0) < np.inf:
+        with np.errstate(over="ignore", invalid="ignore"):
+            most = values["high"].max(initial=-np.inf) - values["low"].min(initial=np.inf)
+            width = values["high"] - values["low"] if most == np.inf else np.zeros(1)
+        if np.isinf(width).any():
             row = int(np.isinf(width).argmax())
             raise RowError(
                 f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row}; their "
@@ -654,8 +656,13 @@ class Uniform(Family):
         return np.clip((high - y) / (high - low), 0.0, 1.0)
 
     def _log_prob(self, y: Array, low: Array, high: Array) -> Array:
+        logs = np.log(high - low)
+        np.negative(logs, out=logs)
         inside = (y >= low) & (y <= high)
-        return np.where(inside, -np.log(high - low), np.where(np.isnan(y), np.nan, -np.inf))
+        if not inside.all():
+            logs[~inside] = -np.inf
+            logs[np.isnan(y)] = np.nan
+        return logs
 
     def _crps(self, y: Array, low: Array, high: Array) -> Array:
         inside = np.clip(y, low, high)

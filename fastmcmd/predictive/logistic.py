@@ -45,6 +45,7 @@ class Logistic(Symmetric):
     """
 
     _symmetric = SymmetricFamily.LOGISTIC
+    _has_light_density = True
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))

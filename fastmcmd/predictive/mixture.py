@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fastmcmd import _core
@@ -23,6 +22,7 @@ from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.density_panels import has_panels, has_shared_levels
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.mixture_quantiles import (
@@ -225,10 +225,8 @@ class Mixture(Predictive):
                 "draws or quantiles; use crps or another score of the cdf"
             )
         y = self.outcomes(y)
-        logs = np.stack([component.log_prob(y) for component in self.components], axis=1)
-        with np.errstate(divide="ignore"):
-            logs = np.where(self.weights > 0, logs, -np.inf) + np.log(self.weights)
-        return np.asarray(scipy.special.logsumexp(logs, axis=1))
+        logs = [component.log_prob(y) for component in self.components]
+        return by_rows(_weighted_log_sum, *self.weights.T, *logs)
 
     @property
     def has_quick_quantiles(self) -> bool:
@@ -610,13 +608,35 @@ def _weights(value: object, n: int, count: int) -> Array:
             f"weights have shape {weights.shape}; ({count},) or ({n}, {count}) is needed: a weight a "
             "component"
         )
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+    with np.errstate(invalid="ignore"):  # NaN is neither
+        is_valid = weights.min(initial=0.0) >= 0 and weights.max(initial=0.0) < np.inf
+    if not is_valid:
         raise ValueError("weights hold NaN, infinity or negative values; all must be >= 0")
-    total = weights.sum(axis=-1, keepdims=True)
+    total = np.einsum("...k->...", weights)[..., None]
     if (np.abs(total - 1) > _SUM_ERROR).any():
         worst = total.ravel()[int(np.argmax(np.abs(total - 1)))]
         raise ValueError(f"weights sum to {worst:g}; a sum of 1 is needed")
-    return np.array(np.broadcast_to(weights / total, (n, count)))
+    weights /= total
+    return weights if weights.shape == (n, count) else np.tile(weights, (n, 1))
+
+
+def _weighted_log_sum(*weights_and_logs: Array) -> Array:
+    """Return ``log(sum_k w_k exp(l_k))`` from weights and, after these, logarithms."""
+    count = len(weights_and_logs) // 2
+    largest, smaller = np.full(len(weights_and_logs[0]), -np.inf), []
+    for weight, log in zip(weights_and_logs[:count], weights_and_logs[count:], strict=True):
+        term = np.log(weight) + log
+        if not weight.all():  # a component of weight 0 contributes nothing, even if infinite
+            term[weight == 0] = -np.inf
+        smaller.append(np.minimum(largest, term))
+        largest = np.maximum(largest, term)
+    unit = largest
+    if not np.isfinite(largest).all():
+        unit = np.where(np.isfinite(largest), largest, 0.0)
+    total = np.zeros(len(largest))
+    for term in smaller[1:]:  # the first one is -inf
+        total += np.exp(term - unit)
+    return np.asarray(largest + np.log1p(total))
 
 
 def _gaussian_crps(mixture: Mixture, y: Array) -> Array:

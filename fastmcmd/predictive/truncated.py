@@ -36,6 +36,7 @@ from fastmcmd.predictive.numerics.density_panels import (
     panel_scores,
 )
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving, least
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.narrow_intervals import MOST_COUNTS, Narrow, NarrowCounts
@@ -165,7 +166,8 @@ class Truncated(ByQuadrature):
         else:
             self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
         self._upto, self._above = base.cdf_and_sf(self.high)
-        self._mass = mass_between(self._below, self._from, self._upto, self._above)
+        tails = self._below, self._from, self._upto, self._above
+        self._mass = by_rows(mass_between, *tails, light=True)
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(self._mass)
         self._cancelled = self._integrate()
@@ -189,6 +191,8 @@ class Truncated(ByQuadrature):
 
     def _integrate(self) -> NDArray[np.intp]:
         """Recompute masses that cancel, by sums or integrals, and return their rows."""
+        if (self._mass >= max(_CANCELS, _COUNTS_CANCEL)).all():  # tails are at most 1
+            return np.empty(0, dtype=np.intp)
         tail = np.where(self._below > 0.5, self._from, self._upto)
         with np.errstate(over="ignore", invalid="ignore"):
             width = self.high - self.low
@@ -288,8 +292,9 @@ class Truncated(ByQuadrature):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,): -inf outside the interval."""
         y = self.outcomes(y)
-        outside = (y < self.low) | (y > self.high)
-        return np.where(outside, -np.inf, self.base.log_prob(y) - self._log_mass)
+        y = np.broadcast_to(y, self.shape)
+        logs = self.base.log_prob(y)
+        return by_rows(_inside, y, logs, self._log_mass, self.low, self.high, light=True)
 
     def ends(self) -> tuple[Array, Array] | None:
         """Return the ends (n,) of the interval, or those of the base inside it."""
@@ -973,13 +978,22 @@ def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
     """Return the checked ends (n,) of one side, which may be infinite."""
     from fastmcmd._base.checks import as_array
 
-    array = as_array(value, name).astype(np.float64)
-    if np.isnan(array).any():
+    array = as_array(value, name)
+    with np.errstate(invalid="ignore"):
+        least = array.min(initial=np.inf)  # NaN if there is one
+    if np.isnan(least):
         raise ValueError(f"{name} holds NaN; numbers or infinities are needed")
     try:
-        return np.array(np.broadcast_to(array, shape))
+        return np.array(np.broadcast_to(array, shape), dtype=np.float64)
     except ValueError:
         raise ValueError(f"{name} has shape {array.shape}; a scalar or {shape} is needed") from None
+
+
+def _inside(y: Array, logs: Array, log_mass: Array, low: Array, high: Array) -> Array:
+    """Return log densities, with those of the base divided by the mass of the interval."""
+    logs = logs - log_mass
+    logs[(y < low) | (y > high)] = -np.inf
+    return logs
 
 
 def _smaller(below: Array, at_least: Array) -> Array:

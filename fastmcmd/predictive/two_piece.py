@@ -36,6 +36,7 @@ class TwoPiece(Family):
     upper_scale: Array
     _names = ("loc", "lower_scale", "upper_scale")
     _scales = ("lower_scale", "upper_scale")
+    _has_light_density = True
     _symmetric: ClassVar[SymmetricFamily]
     _moments: ClassVar[tuple[float, ...]]  # E|Z|^k of the standard distribution, k from 0 to 4
 
@@ -113,7 +114,8 @@ class TwoPiece(Family):
         return self._tails(y, loc, lower, upper)[1]
 
     def _log_prob(self, y: Array, loc: Array, lower: Array, upper: Array) -> Array:
-        z = (y - loc) / np.where(y > loc, upper, lower)
+        gap = y - loc
+        z = np.maximum(gap, 0.0) / upper + np.minimum(gap, 0.0) / lower  # one of them is 0
         return self._log_density(z) - np.log(lower / 2 + upper / 2)
 
     def crps(self, y: ArrayLike) -> Array:

@@ -339,7 +339,7 @@ def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1, mc_axis: int | Non
     w = np.ones_like(m) if w is None else np.moveaxis(np.asarray(w, float), m_axis, -1)
     rows = [one.reshape(-1, m.shape[-1]) for one in (m, s, w)]
     parts = [fm.Gaussian(rows[0][:, j], rows[1][:, j]) for j in range(m.shape[-1])]
-    return fm.Mixture(parts, rows[2] / rows[2].sum(axis=1, keepdims=True))
+    return fm.Mixture(parts, rows[2] / np.einsum("nk->n", rows[2])[:, None])
 
 
 def _with_masses(inner: Any, lmass: Array, umass: Array) -> Any:

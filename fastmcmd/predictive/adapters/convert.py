@@ -333,9 +333,7 @@ def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
     arguments = {"loc": 0.0, "scale": 1.0} | arguments | wrapped.frozen.kwds
 
     def one(name: str) -> Any:
-        return np.array(
-            np.broadcast_to(np.asarray(arguments[name], np.float64).ravel(), wrapped.shape)
-        )
+        return np.broadcast_to(np.asarray(arguments[name], np.float64).ravel(), wrapped.shape)
 
     loc, scale = one("loc"), one("scale")
     unmoved = not loc.any()

@@ -21,6 +21,7 @@ from fastmcmd.predictive.adapters.closed_crps import (
     closed_crps,
     closed_piece_scores,
 )
+from fastmcmd.predictive.adapters.closed_densities import closed_log_prob
 from fastmcmd.predictive.adapters.frozen_shapes import (
     FrozenShapes,
     has_kinks,
@@ -100,7 +101,7 @@ class ScipyPredictive(ByQuadrature):
         self._n = n
         # A frozen distribution has both pdf and pmf; its family has only one of them.
         self.discrete = hasattr(frozen.dist, "pmf")
-        if np.isnan(self._all(frozen.support()[0])).any():  # SciPy's result for invalid parameters
+        if np.isnan(frozen.support()[0]).any():  # SciPy's result for invalid parameters
             raise ValueError("prediction has parameters that scipy.stats does not allow")
 
     def __repr__(self) -> str:
@@ -162,6 +163,10 @@ class ScipyPredictive(ByQuadrature):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density or log probability (n,)."""
         y = self.outcomes(y)
+        if type(self) is ScipyPredictive and is_of_scipy(self.frozen.dist):
+            logs = closed_log_prob(self.frozen, np.broadcast_to(y, self.shape))
+            if logs is not None:
+                return logs
         return self._all(_quietly(self.frozen.logpmf if self.discrete else self.frozen.logpdf, y))
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
