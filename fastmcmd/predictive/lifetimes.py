@@ -137,8 +137,7 @@ class Exponential(Family):
         return np.exp(-np.maximum(y, 0.0) * rate)
 
     def _log_prob(self, y: Array, rate: Array) -> Array:
-        logs = np.log(rate)
-        logs -= y * rate
+        logs = np.asarray(np.log(rate) - y * rate)
         logs[y < 0] = -np.inf
         return logs
 

@@ -656,13 +656,12 @@ class Uniform(Family):
         return np.clip((high - y) / (high - low), 0.0, 1.0)
 
     def _log_prob(self, y: Array, low: Array, high: Array) -> Array:
+        inside = (y >= low) & (y <= high)
         logs = np.log(high - low)
         np.negative(logs, out=logs)
-        inside = (y >= low) & (y <= high)
         if not inside.all():
-            logs[~inside] = -np.inf
-            logs[np.isnan(y)] = np.nan
-        return logs
+            logs = np.where(inside, logs, np.where(np.isnan(y), np.nan, -np.inf))
+        return np.broadcast_to(logs, inside.shape)
 
     def _crps(self, y: Array, low: Array, high: Array) -> Array:
         inside = np.clip(y, low, high)

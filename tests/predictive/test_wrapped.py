@@ -172,6 +172,12 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     members |= {"kinks", "panel_edges", "shares_panels", "masses_outside", "ends"}
     if wrapped.ends() is not None:  # tests/predictive/test_separate_parts.py
         np.testing.assert_array_equal(wrapped.ends(), base.ends())
+    below, upto = wrapped.jump_levels()
+    assert below.shape == wrapped.atoms().shape
+    assert (below <= upto).all()
+    if base.atomless:  # atoms of a wrapper have no mass here
+        np.testing.assert_allclose(upto, below, rtol=0, atol=1e-12)
+    members |= {"atoms", "jump_levels"}
     few = np.array([[0.2, 0.4]])
     for one, expected in zip(wrapped.panel_quantiles(few), base.panel_quantiles(few), strict=True):
         np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
