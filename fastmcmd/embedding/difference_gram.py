@@ -102,12 +102,12 @@ class DifferenceGram:
 
     def keeping(self, memory: int) -> DifferenceGram:
         """Return the same matrix, which stores its panels if they fit in so many bytes."""
-        # Blocks on the diagonal are squares.
-        return replace(self, stores=4 * self.inputs * (self.inputs + _ROWS) <= memory)
+        storing = replace(self, stores=True)
+        return storing if storing.nbytes <= memory else self
 
     @property
     def nbytes(self) -> int:
-        """Bytes of stored panels."""
+        """Bytes of stored panels; blocks on the diagonal are squares."""
         return 4 * self.inputs * (self.inputs + _ROWS) if self.stores else 0
 
     def panels(self) -> Iterator[tuple[slice, Array]]:

@@ -67,9 +67,9 @@ def _one_of_each_cell(vectors: HostArray) -> NDArray[np.intp]:
     """
     low = vectors.min(axis=0)
     width, columns = float((vectors.max(axis=0) - low).max()), vectors.shape[1]
-    first = np.zeros(1, dtype=np.intp)
+    single = np.zeros(1, dtype=np.intp)
     if not 0 < width < np.inf:
-        return first
+        return single
 
     def occupied(some: HostArray, count: int) -> NDArray[np.intp]:
         cells = np.minimum((some - low) / width * count, count - 1).astype(np.int64)
@@ -81,11 +81,11 @@ def _one_of_each_cell(vectors: HostArray) -> NDArray[np.intp]:
     while next_count <= most and len(occupied(some, next_count)) <= _SPREAD:
         count, next_count = next_count, int(_FINER * next_count) + 1
     while count > 1:
-        first = occupied(vectors, count)
-        if len(first) <= _SPREAD:
-            return first
+        places = occupied(vectors, count)
+        if len(places) <= _SPREAD:
+            return places
         count = int(_COARSER * count)
-    return np.zeros(1, dtype=np.intp)
+    return single
 
 
 @dataclass(frozen=True, eq=False)

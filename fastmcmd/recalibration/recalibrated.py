@@ -182,16 +182,20 @@ class RecalibratedCDF(Derived):
 
     def nodes(self, splits: int = 1) -> Nodes:
         """Return quantiles at Gauss-Legendre levels between the knots of R."""
-        return self._at(_rule_of(self.inner, self.mapping, splits))
+        return self._at(_rule_of(self.mapping, self._jumps, splits))
 
     def coarse_nodes(self) -> Nodes:
         """Return fewer nodes; comparing sums over both estimates the error of `nodes`."""
-        return self._at(_rule_of(self.inner, self.mapping, coarse=True))
+        return self._at(_rule_of(self.mapping, self._jumps, coarse=True))
 
     @property
     def node_count(self) -> int:
         """Number of nodes per row."""
-        return _rule_count(self.inner, self.mapping)
+        return _rule_count(self.mapping, self._jumps)
+
+    @cached_property
+    def _jumps(self) -> tuple[Array, Array] | None:
+        return _jumps(self.inner)
 
     def _at(self, nodes: Rule) -> Nodes:
         standard = self._standard
@@ -239,11 +243,12 @@ def _moments(inner: Predictive, mapping: MonotoneMap) -> tuple[Array, Array]:
     """Return means and variances (n,), refining panels until they no longer change."""
     mean, variance = np.empty(len(inner)), np.empty(len(inner))
     fine = len(mapping.p) > _MANY_KNOTS
-    for rows, part in _parts(inner, 2 * _rule_count(inner, mapping)):
-        moments = _once(part, _rule_of(part, mapping, coarse=not fine))
+    for rows, part in _parts(inner, 2 * _rule_count(mapping, _jumps(inner))):
+        jumps = _jumps(part)
+        moments = _once(part, _rule_of(mapping, jumps, coarse=not fine))
         splits, last = 1, np.inf
         while splits <= _MOST_SPLITS and not fine:
-            coarser, moments = moments, _once(part, _rule_of(part, mapping, splits))
+            coarser, moments = moments, _once(part, _rule_of(mapping, jumps, splits))
             change = _change(coarser, moments)
             if change <= _ENOUGH or change > last / 2:  # converged, or limited by rounding near 1
                 break
@@ -262,17 +267,18 @@ def _change(coarser: tuple[Array, Array], finer: tuple[Array, Array]) -> float:
 
 
 def _rule_of(
-    inner: Predictive, mapping: MonotoneMap, splits: int = 1, coarse: bool = False
+    mapping: MonotoneMap,
+    jumps: tuple[Array, Array] | None,
+    splits: int = 1,
+    coarse: bool = False,
 ) -> Rule:
     """Return the quadrature rule: with levels of each row if there are atoms, at which quantiles jump."""
-    jumps = _jumps(inner)
     if jumps is None:
         return rule(mapping, splits, coarse)
     return rule_between(mapping, jumps, splits, coarse)
 
 
-def _rule_count(inner: Predictive, mapping: MonotoneMap) -> int:
-    jumps = _jumps(inner)
+def _rule_count(mapping: MonotoneMap, jumps: tuple[Array, Array] | None) -> int:
     return len(rule(mapping).levels) if jumps is None else rule_count(mapping, jumps)
 
 
