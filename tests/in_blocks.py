@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import pytest
 
 
 @dataclass
@@ -46,3 +49,19 @@ def token_of(folder, column="m"):
 
     table = dd.read_parquet(f"{folder}/*.parquet")
     return Blocks.of(y=table["y"], prediction=fm.Gaussian(table[column], 1.0)).token
+
+
+def interrupt_after(groups: int, call: Callable[[], object]) -> None:
+    """Run a call, which Ctrl-C ends when so many groups of blocks are summed."""
+    from fastmcmd.distributed import running
+
+    original, summed = running.block_sums, []
+
+    def ends(*arguments):
+        if len(summed) == groups:
+            raise KeyboardInterrupt
+        summed.append(arguments[2])
+        return original(*arguments)
+
+    with mock.patch.object(running, "block_sums", ends), pytest.raises(KeyboardInterrupt):
+        call()

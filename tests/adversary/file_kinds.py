@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from damages import N
+from in_blocks import interrupt_after
 
 __all__ = ["KINDS"]
 
@@ -231,22 +232,7 @@ def _run_on_blocks(call):
         return [result.values]
 
     def write(path):
-        from fastmcmd.distributed import running
-
-        original, blocks = running.block_sums, []
-
-        def ends(*arguments):
-            if len(blocks) == 2:
-                raise KeyboardInterrupt
-            blocks.append(arguments[2])
-            return original(*arguments)
-
-        running.block_sums = ends
-        try:
-            with contextlib.suppress(KeyboardInterrupt):
-                compute(path)
-        finally:
-            running.block_sums = original
+        interrupt_after(2, lambda: compute(path))
 
     def read(path):
         copy = path.with_suffix(".run")

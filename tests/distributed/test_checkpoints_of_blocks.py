@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from in_blocks import make_data
+from in_blocks import interrupt_after, make_data
 
 import fastmcmd as fm
 from fastmcmd.distributed import BlockError, predicted, running, saving
@@ -25,13 +25,6 @@ def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
     path, landmarks = tmp_path / "run.ckpt", np.linspace(-1, 1, 1002).reshape(-1, 2)
     shifted = landmarks.copy()
     shifted[250] += 0.5
-    original, blocks = running.block_sums, []
-
-    def ends(*arguments):
-        if len(blocks) == 2:
-            raise KeyboardInterrupt
-        blocks.append(arguments[2])
-        return original(*arguments)
 
     def wide(m):
         return fm.Gaussian(m, 1.0)
@@ -53,11 +46,7 @@ def test_a_checkpoint_resumes_only_what_is_the_same(tmp_path, monkeypatch):
         ),
     ]
     for call, other in zip(calls, (1.0, wide, shifted), strict=True):
-        blocks.clear()
-        with monkeypatch.context() as patched:
-            patched.setattr(running, "block_sums", ends)
-            with pytest.raises(KeyboardInterrupt):
-                call()
+        interrupt_after(2, call)
         assert path.exists()
         with pytest.raises(ValueError, match=r"run\.ckpt"):
             call(other)
@@ -77,18 +66,9 @@ def test_a_checkpoint_of_classes_and_groups_resumes(tmp_path, monkeypatch):
     arguments = [da.from_array(y, chunks=30)]
     arguments.append(fm.Categorical(da.from_array(p, chunks=(30, 3)), classes=list("uvw")))
     options = {"by": da.from_array(groups, chunks=30), "nan_policy": "propagate"}
-    path, original, blocks = tmp_path / "run.ckpt", running.block_sums, []
+    path = tmp_path / "run.ckpt"
 
-    def ends(*arguments):
-        if len(blocks) == 2:
-            raise KeyboardInterrupt
-        blocks.append(arguments[2])
-        return original(*arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(running, "block_sums", ends)
-        with pytest.raises(KeyboardInterrupt):
-            fm.evaluate(*arguments, checkpoint=path, **options)
+    interrupt_after(2, lambda: fm.evaluate(*arguments, checkpoint=path, **options))
     resumed = fm.evaluate(*arguments, checkpoint=path, **options)
     expected = fm.evaluate(*arguments, **options)
     assert str(resumed.table()) == str(expected.table())
@@ -134,21 +114,12 @@ def test_sums_that_do_not_fit_are_those_of_a_damaged_checkpoint(tmp_path, monkey
     monkeypatch.setattr(BlockCheckpoint, "every", 0.0)
     data = make_data((30,) * 4)
     y, mean = data.blocks("y"), data.blocks("mean")
-    path, original, blocks = tmp_path / "run.ckpt", running.block_sums, []
-
-    def ends(*arguments):
-        if len(blocks) == 2:
-            raise KeyboardInterrupt
-        blocks.append(arguments[2])
-        return original(*arguments)
+    path = tmp_path / "run.ckpt"
 
     def evaluate():
         return fm.evaluate(y, fm.Gaussian(mean, 0.5), checkpoint=path)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(running, "block_sums", ends)
-        with pytest.raises(KeyboardInterrupt):
-            evaluate()
+    interrupt_after(2, evaluate)
     with monkeypatch.context() as patched:
         patched.setattr(saving, "unpacked", lambda state: Misfit())
         with pytest.raises(ValueError, match=r"run\.ckpt is damaged.*tuple index"):
