@@ -18,7 +18,7 @@ from fastmcmd.solvers.landmarks import LandmarkSearch
 __all__ = ["trace_may_suffice"]
 
 # Rows and ranks of the first trial, by the number of all rows and of columns.
-_GLANCE, _GLANCE_AT_FEW, _FEW_GLANCED = (2000, (48, 96)), (500, (24, 48)), 4000
+_GLANCE, _GLANCE_AT_FEW, _FEW_GLANCED = (1000, (48, 96)), (500, (24, 48)), 4000
 _ON_LINE, _ON_LINE_AT_FEW, _FEW_ON_LINE = (500, (48, 96)), (300, (12, 20)), 2000
 _RESOLVED = 1e-4  # share of k(x, x) that landmarks leave on a line where few more are enough
 

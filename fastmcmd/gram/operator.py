@@ -430,6 +430,7 @@ class GramOperator:
             for columns, points in blocks or self._converted(self.x, kind, _PIECE_BYTES):
                 part = self.backend.matmul(self.kernel, targets, points, v[columns])
                 total = part if total is None else np.add(total, part, out=total)
+                del points  # the next ones take its memory, whose pages are there
             if total is not None and len(total) == len(out):
                 return total
             out[rows] = 0.0 if total is None else total

@@ -29,7 +29,7 @@ import numpy as np
 from fastmcmd._base.annotations import AnyArray, Array
 from fastmcmd._base.sums import size_of
 from fastmcmd.backends.column_blocks import ColumnBlocks
-from fastmcmd.backends.tall_skinny import HostBlocks, eigh
+from fastmcmd.backends.tall_skinny import HostBlocks, eigh, product
 from fastmcmd.errors import NumericalError
 from fastmcmd.gram import GramOperator
 from fastmcmd.solvers.base import System
@@ -104,6 +104,11 @@ def restarted(
             )
         )
     return replace(state, systems=systems)
+
+
+def _projected(half: Array, coefficients: Array) -> Array:
+    """Return ``half half' coefficients`` (k, r), without the inverse of a Gram matrix that is the product."""
+    return product(half, product(half, coefficients, transposed=True))
 
 
 def _spectral(blocks: ColumnBlocks, block: AnyArray) -> float:
@@ -196,30 +201,26 @@ class _SystemRun:
         self._signed = signed_columns(value)
         return self._blocks.beside([block, self._blocks.take(self._signed)])
 
-    def take(self, product: AnyArray) -> None:
-        """Update solution and residual with ``product``, K times `next_directions`."""
+    def take(self, applied: AnyArray) -> None:
+        """Update solution and residual with ``applied``, K times `next_directions`."""
         assert self.directions is not None
         if self._signed is not None:
             assert self._diagonal is not None
-            part = self._blocks.host(product[:, -SIGNED_COLUMNS:])
+            part = self._blocks.host(applied[:, -SIGNED_COLUMNS:])
             self.term_squares = squares_of_terms(self._diagonal, self._signed, part)
-            self._signed, product = None, product[:, :-SIGNED_COLUMNS]
+            self._signed, applied = None, applied[:, :-SIGNED_COLUMNS]
         blocks = self._blocks
         directions, self.directions = self.directions, None  # freed as soon as possible
-        image = blocks.scaled(self._scale, product, base=directions)
+        image = blocks.scaled(self._scale, applied, base=directions)
         self.iterations += 1
         energy = blocks.inner(directions, image)
         values, vectors = eigh((energy + energy.T) / 2)
         if self.precondition is None:  # otherwise directions are not orthonormal
             self.largest = max(self.largest, float(values[-1]))
         good = values > 1e-13 * values[-1]
+        # (directions half)' A (directions half) = I. Only small matrices are multiplied by it.
         half = vectors[:, good] / np.sqrt(values[good])
-        # Now directions' A directions = I. In place if all columns stay: new memory costs as much time.
-        directions, image = (
-            blocks.times(block, half, out=block if good.all() else None)
-            for block in (directions, image)
-        )
-        step = blocks.inner(directions, self.residual)
+        step = _projected(half, blocks.inner(directions, self.residual))
         blocks.times(directions, step, base=self.solution, out=self.solution)
         blocks.times(image, step, base=self.residual, sign=-1.0, out=self.residual)
         self.norm = _spectral(blocks, self.residual)
@@ -240,9 +241,10 @@ class _SystemRun:
             if changed is None:
                 return
             block = changed
-        conjugate = blocks.times(directions, blocks.inner(image, block), base=block, sign=-1.0)
+        share = _projected(half, blocks.inner(image, block))
+        conjugate = blocks.times(directions, share, base=block, sign=-1.0)
         if self.first is None:
-            self.first = directions, image
+            self.first = blocks.times(directions, product(half, half.T)), image
         else:
             before, its_image = self.first
             share = blocks.inner(its_image, block)
@@ -389,16 +391,16 @@ class BlockCGRun:
         while running:
             directions = [system.next_directions() for system in running.values()]
             widths = [block.shape[1] for block in directions]
-            product = self._operator.matmul(self._blocks.beside(directions))
+            applied = self._operator.matmul(self._blocks.beside(directions))
             del directions
             with _uninterrupted(), self._blocks.active():
                 self._passes = self._operator.passes
                 start = 0
                 for system, width in zip(running.values(), widths, strict=True):
                     stop = start + width
-                    system.take(product[:, start:stop])
+                    system.take(applied[:, start:stop])
                     start = stop
-                del product, system
+                del applied, system
                 self._settle()
             yield max((system.norm for system in running.values()), default=None)
 

@@ -23,9 +23,10 @@ from fastmcmd.solvers.costs import CANDIDATES
 from fastmcmd.solvers.landmarks import LandmarkSearch
 from fastmcmd.solvers.row_features import FeatureMatrix
 
-__all__ = ["RANKS", "Landmarks", "Look", "Preconditioner"]
+__all__ = ["EARLY_RANK", "RANKS", "Landmarks", "Look", "Preconditioner"]
 
 RANKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
+EARLY_RANK = 32  # landmarks of the first step that show, beside all of it, how fast the rest falls
 _EIGENVALUE_ROWS = 400  # rows whose part of E gives the estimate of its largest eigenvalue
 _POWERS = 12  # steps of the power method
 
@@ -95,6 +96,7 @@ class Landmarks(LandmarkSearch):
         self._gram = self._root[:, None] * gram * self._root
         self._residual_eigenvalues: dict[tuple[int, DType], float] = {}
         self._residuals: dict[DType, tuple[int, Array]] = {}  # landmarks, and what they leave of K~
+        self._early: dict[DType, Array] = {}  # what the first `EARLY_RANK` landmarks leave of it
         self.step, self.looks = 0, dict[int, Look]()
 
     def residual_eigenvalue(self, dtype: DType = EXACT) -> float:
@@ -113,17 +115,26 @@ class Landmarks(LandmarkSearch):
         # Features of earlier landmarks stay the same, so only further ones are subtracted, in parts between
         # `RANKS`: the bits do not depend on the numbers of landmarks that were looked at.
         first, residual = self._residuals.get(dtype, (0, self._gram))
-        for last in [*(rank for rank in RANKS if first < rank < len(low)), len(low)]:
+        for last in [*(rank for rank in (EARLY_RANK, *RANKS) if first < rank < len(low)), len(low)]:
             # Without BLAS, whose threads would go on spinning.
             residual, first = residual - inner(low[first:last], low[first:last]), last
+            if last == EARLY_RANK:
+                self._early[dtype] = residual
         self._residuals[dtype] = first, residual
-        residual = residual.copy()
-        diagonal = residual.diagonal().copy()
-        # A row's own residual is no share of many rows'.
-        residual.flat[:: len(residual) + 1] = diagonal / self._share
-        eigenvalue = _largest_eigenvalue(residual) * self._share
+        eigenvalue = self._eigenvalue_of(residual)
         self._residual_eigenvalues[key] = eigenvalue
         return eigenvalue
+
+    def early_eigenvalue(self, dtype: DType = EXACT) -> float:
+        """Return `residual_eigenvalue` of the first `EARLY_RANK` landmarks, after that of more of them."""
+        return self._eigenvalue_of(self._early[dtype])
+
+    def _eigenvalue_of(self, residual: Array) -> float:
+        """Return the largest eigenvalue that ``residual`` (m, m), of the sampled rows, shows."""
+        # A row's own residual is no share of many rows'.
+        residual = residual.copy()
+        residual.flat[:: len(residual) + 1] /= self._share
+        return _largest_eigenvalue(residual) * self._share
 
     @property
     def unexplained(self) -> float:

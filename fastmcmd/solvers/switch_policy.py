@@ -22,7 +22,7 @@ from fastmcmd.solvers.block_cg import BlockCGRun
 from fastmcmd.solvers.cg import exact_pass
 from fastmcmd.solvers.costs import cg_cost, preconditioned_cost
 from fastmcmd.solvers.decay import products_left
-from fastmcmd.solvers.preconditioner import RANKS, Landmarks, Look, Preconditioner
+from fastmcmd.solvers.preconditioner import EARLY_RANK, RANKS, Landmarks, Look, Preconditioner
 from fastmcmd.solvers.protocol import ProblemSize
 from fastmcmd.solvers.row_features import StoredFeatures, StreamedFeatures
 
@@ -285,6 +285,9 @@ class SwitchPolicy:
             least = min(least, (total, step))
             if look.exhausted:
                 break
+            if before is None and step == 1 and look.rank > EARLY_RANK:
+                early = landmarks.early_eigenvalue(FLOAT32 if stores else EXACT)
+                before = EARLY_RANK, max(early, now[1])
             ahead, best = self._ahead(before, now, allowance, stores=stores)
             if (ahead > allowance.most and total > allowance.most) or ahead > total:
                 break

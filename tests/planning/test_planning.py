@@ -55,7 +55,7 @@ CASES = [
     ("uniform", 300, 2, fm.RBF(0.25), {}),
     ("uniform", 3000, 1, fm.RBF(1.0), {}),
     ("uniform", 3000, 2, fm.RBF(0.5), {"lam": 1e-4}),
-    ("uniform", 3000, 2, fm.RBF(0.5), {"lam": 1e-6}),
+    ("uniform", 2000, 2, fm.RBF(0.5), {"lam": 1e-6}),
     ("uniform", 3000, 8, fm.RBF(1 / 8), {"tol": 1e-4}),
     ("normal", 3000, 64, None, {}),
     ("embedded", 3000, 512, None, {"lam": 1e-4}),
