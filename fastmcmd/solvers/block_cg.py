@@ -107,7 +107,7 @@ def restarted(
 
 
 def _projected(half: Array, coefficients: Array) -> Array:
-    """Return ``half half' coefficients`` (k, r), without the inverse of a Gram matrix that is the product."""
+    """Return ``half half' coefficients`` (k, r): ``half half'`` is the inverse of a Gram matrix."""
     return product(half, product(half, coefficients, transposed=True))
 
 
