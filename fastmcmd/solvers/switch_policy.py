@@ -338,7 +338,10 @@ class SwitchPolicy:
         assert self._landmarks is not None
         slope, most = -_FALL, self._landmarks.largest
         if before is not None and now[0] > before[0]:
-            slope = min(0.0, math.log(now[1] / before[1]) / math.log(now[0] / before[0]))
+            fall = math.log(now[1] / before[1]) / math.log(now[0] / before[0])
+            # The first eigenvalues of many kernels fall more slowly than those after them.
+            is_early = before[0] == EARLY_RANK and fall > slope
+            slope = min(0.0, (fall + slope) / 2 if is_early else fall)
         return min(
             (
                 (
