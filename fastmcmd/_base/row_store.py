@@ -11,7 +11,7 @@ from fastmcmd._base.annotations import Array
 
 __all__ = ["RowStore"]
 
-_MOST_BYTES = 1 << 24  # of kept numbers; further rows are computed whenever they are needed
+_MOST_BYTES = 1 << 24  # of stored numbers; further rows are computed whenever they are needed
 
 Rows = NDArray[np.intp]
 
@@ -36,7 +36,7 @@ class RowStore:
         self._clear()
 
     def _clear(self) -> None:
-        self._is_kept: NDArray[np.bool_] | None = None
+        self._is_stored: NDArray[np.bool_] | None = None
 
     def __getstate__(self) -> dict[str, int]:
         return {"_n": self._n, "_count": self._count}
@@ -50,13 +50,13 @@ class RowStore:
 
         ``compute(places)`` returns the numbers of ``rows[places]``.
         """
-        kept = min(self._n, _MOST_BYTES // (8 * self._count))
-        if self._is_kept is None:
-            self._numbers = np.empty((kept, self._count))
-            self._is_kept = np.zeros(kept, dtype=np.bool_)
+        capacity = min(self._n, _MOST_BYTES // (8 * self._count))
+        if self._is_stored is None:
+            self._numbers = np.empty((capacity, self._count))
+            self._is_stored = np.zeros(capacity, dtype=np.bool_)
         is_missing = np.ones(len(rows), dtype=np.bool_)
-        inside = rows < kept
-        is_missing[inside] = ~self._is_kept[rows[inside]]
+        inside = rows < capacity
+        is_missing[inside] = ~self._is_stored[rows[inside]]
         out = np.empty((len(rows), self._count))
         places = np.flatnonzero(~is_missing)
         out[places] = self._numbers[rows[places]]
@@ -65,5 +65,5 @@ class RowStore:
             out[places] = compute(places)
             places = places[inside[places]]
             self._numbers[rows[places]] = out[places]
-            self._is_kept[rows[places]] = True
+            self._is_stored[rows[places]] = True
         return out

@@ -19,7 +19,7 @@ from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece, inflated_scores, mass_between
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
-from fastmcmd.predictive.numerics.inverse import by_search
+from fastmcmd.predictive.numerics.inverse import by_search, masses_above, masses_below
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, merged_neighbours
 
 __all__ = [
@@ -225,14 +225,14 @@ class Predictive(Abstract):
         The default searches, with about 20 evaluations of the cdf; classes with `has_inverse` use their
         quantile function.
         """
-        return by_search(self, levels, lambda one, x, level: (one.cdf(x), level))
+        return by_search(self, levels, masses_below)
 
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j) in (0, 1).
 
         These are the quantiles at ``1 - levels``, accurate for small levels, too.
         """
-        return by_search(self, levels, lambda one, x, level: (level, one.sf(x)))
+        return by_search(self, levels, masses_above)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return ``size`` draws per input: (n, size), or (n, size, k) for vector outputs.

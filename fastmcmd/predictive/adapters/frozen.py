@@ -35,6 +35,7 @@ from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece
+from fastmcmd.predictive.numerics.inverse import by_search, masses_above, masses_below
 from fastmcmd.predictive.numerics.node_moments import node_moments
 from fastmcmd.predictive.numerics.quadrature import (
     PANEL_LEVELS,
@@ -54,6 +55,7 @@ __all__ = ["ScipyPredictive", "is_frozen", "is_of_scipy"]
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes little time
 _REPEATED = 2  # rows per shape from which shapes are searched instead of rows
+_LATTICE_STEP = 0.25  # part of the distance of the values of a discrete distribution
 _SUMMED = 64  # values above the median whose probabilities are added up first
 _MOST_SUMMED = 1 << 20  # probabilities in memory at once
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
@@ -142,10 +144,14 @@ class ScipyPredictive(ByQuadrature):
             return [self._all(one) for one in np.atleast_1d(self.frozen.stats(moments=names))]
         if self.discrete or not lacks_moments(self.frozen.dist):
             return shapes.moments(names)
+        return shapes.moments(names, _integrated_moments(self._standard(shapes)))
+
+    def _standard(self, shapes: FrozenShapes) -> ScipyPredictive:
+        """Return the distributions of the distinct shapes, with location 0 and scale 1."""
         standard = ScipyPredictive(self.frozen.dist(*shapes.distinct.T), len(shapes))
-        store, places = self._kept
-        standard._kept = store, places[shapes.first_rows]
-        return shapes.moments(names, _integrated_moments(standard))
+        store, places = self._shared
+        standard._shared = store, places[shapes.first_rows]
+        return standard
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -304,11 +310,12 @@ class ScipyPredictive(ByQuadrature):
 
     def _searched(self, name: str, levels: Array, loc: Array | None = None) -> Array:
         """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) by a search; levels 0 and 1 are SciPy's."""
-        search = ByQuadrature.quantiles_at if name == "ppf" else ByQuadrature.upper_quantiles_at
+        masses = masses_below if name == "ppf" else masses_above
         is_inside = (levels > 0) & (levels < 1)
-        out = search(self, np.where(is_inside, levels, 0.5))
-        if self.discrete and loc is not None:  # without the rounding of ``y - loc``
-            out = loc[:, None] + np.round(out - loc[:, None])
+        step = _LATTICE_STEP if self.discrete and loc is not None else 0.0
+        out = by_search(self, np.where(is_inside, levels, 0.5), masses, step)
+        if step and loc is not None:  # without the rounding of ``y - loc``
+            out = loc[:, None] + np.floor(out - loc[:, None] + step)
         if is_inside.all():
             return out
         by_scipy = quantile_search(self.frozen, name)
@@ -333,8 +340,8 @@ class ScipyPredictive(ByQuadrature):
         options = {name: one(value) for name, value in frozen.kwds.items()}
         part = ScipyPredictive(frozen.dist(*args, **options), len(rows))
         if has_slow_quantiles(frozen.dist):
-            store, places = self._kept
-            part._kept = store, places[rows]
+            store, places = self._shared
+            part._shared = store, places[rows]
         return part
 
     @property
@@ -387,6 +394,10 @@ class ScipyPredictive(ByQuadrature):
         return result if result.shape == shape else np.array(np.broadcast_to(result, shape))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
+        shapes = self.shapes
+        if length is None and shapes is not None and _REPEATED * len(shapes) <= self._n:
+            values, weights = self._standard(shapes)._quadrature(order, splits)
+            return shapes.of_shapes(values), weights[shapes.place]
         return composite(
             self.quantiles_at, self.upper_quantiles_at, self._density, order, splits, length,
             self._panel_ends,
@@ -403,15 +414,15 @@ class ScipyPredictive(ByQuadrature):
         Where they cost a search, parts of a prediction share those at the ends of panels.
         """
         shapes = None if self.discrete else self.shapes
-        is_kept = shapes is not None and has_slow_quantiles(self.frozen.dist)
-        if shapes is None or not (is_kept and np.array_equal(levels, PANEL_LEVELS)):
+        is_shared = shapes is not None and has_slow_quantiles(self.frozen.dist)
+        if shapes is None or not (is_shared and np.array_equal(levels, PANEL_LEVELS)):
             return super().panel_quantiles(levels)
-        store, rows = self._kept
+        store, rows = self._shared
         lower, upper = np.split(store.rows(rows, self._standard_ends), 2, axis=1)
         return shapes.of_rows(lower), shapes.of_rows(upper)
 
     @cached_property
-    def _kept(self) -> tuple[RowStore, NDArray[np.intp]]:
+    def _shared(self) -> tuple[RowStore, NDArray[np.intp]]:
         """Ends of panels of the prediction of which this is a part, and the places (n,) of its rows there.
 
         They are those of location 0 and scale 1, which depend on nothing but the shapes of a row.

@@ -97,14 +97,14 @@ class FrozenShapes:
         """The first row (u,) of each shape."""
         return np.unique(self.place, return_index=True)[1]
 
-    def moments(self, names: str, known: Array | None = None) -> list[Array]:
+    def moments(self, names: str, integrals: Array | None = None) -> list[Array]:
         """Return the moments (n,) that letters of ``rv_continuous.stats`` name.
 
-        ``known`` (4, u) are those of "mvsk" of the standard distributions; NaN where SciPy computes them.
+        ``integrals`` (4, u) are those of "mvsk" of the standard distributions; NaN where SciPy computes them.
         """
         standard = np.full((len(names), len(self)), np.nan)
-        if known is not None:
-            standard = known[["mvsk".index(name) for name in names]]
+        if integrals is not None:
+            standard = integrals[["mvsk".index(name) for name in names]]
         missing = np.isnan(standard).any(axis=0)
         if missing.any():
             values = np.atleast_1d(self.family.stats(*self.distinct[missing].T, moments=names))

@@ -15,13 +15,21 @@ from fastmcmd._base.blocks import row_blocks
 if TYPE_CHECKING:
     from fastmcmd.predictive.base import Predictive
 
-__all__ = ["Masses", "by_search", "least", "least_count"]
+__all__ = [
+    "Masses",
+    "by_search",
+    "least",
+    "least_count",
+    "masses_above",
+    "masses_below",
+    "root_share",
+]
 
 One = TypeVar("One", bound="Predictive")
 
 _BLOCK = 1 << 16  # numbers searched at once
 _INTERPOLATIONS = (
-    30  # steps after which only halving goes on: jumps of a cdf slow interpolation down
+    30  # steps after which only halving continues: jumps of a cdf slow interpolation down
 )
 _DONE_SHARE = (
     0.25  # of the numbers: so many are dropped at once, because parts of predictions cost time
@@ -34,16 +42,34 @@ _LARGEST = float(np.finfo(np.float64).max)
 _INFINITY = int(np.float64(np.inf).view(np.int64))  # rank of infinity among the doubles
 _ONE = int(np.float64(1.0).view(np.int64))  # rank of 1
 
-# Two masses (m,) of predictions at numbers (m,), for levels (m,): the level is reached where the first is at
+# Two masses (m,) of predictions at numbers (m,) for levels (m,). A level is reached where the first is at
 # least the second.
 Masses = Callable[[One, Array, Array], tuple[Array, Array]]
+Triple = tuple[Array, Array, Array]
 
 
-def by_search(prediction: One, levels: Array, masses: Masses[One]) -> Array:
+def by_search(
+    prediction: One, levels: Array, masses: Masses[One], resolution: float = 0.0
+) -> Array:
     """Return the smallest numbers (n, j) that have reached levels (n, j).
 
-    ``masses(prediction, x, level)`` returns, for predictions, numbers and levels of the same rows, two masses:
-    x has reached the level if the first is at least the second. Columns are processed in blocks to bound memory.
+    Parameters
+    ----------
+    prediction : Predictive
+        Distributions.
+    levels : ndarray (n, j)
+        Levels in (0, 1).
+    masses : callable
+        ``masses(prediction, x, level)`` returns, for predictions, numbers and levels of the same rows, two
+        masses: x has reached the level if the first is at least the second.
+    resolution : float
+        Results may be larger than the numbers by less than this; 0 for the last digit.
+
+    Notes
+    -----
+    Ever longer steps from 0 enclose the number between doubles. Inverse quadratic interpolation of log odds
+    then closes in on it where it is safe. Elsewhere, and after 30 steps, ranks of doubles are halved: there
+    are at most 94 steps, about 20 for smooth cdfs. Columns are processed in blocks to bound memory.
     """
     n, count = levels.shape
     out = np.empty((n, count))
@@ -51,26 +77,32 @@ def by_search(prediction: One, levels: Array, masses: Masses[One]) -> Array:
         block = levels[:, columns]
         rows = np.repeat(np.arange(n), block.shape[1])
         flat = np.ascontiguousarray(block).ravel()
-        out[:, columns] = _searched(prediction, rows, flat, masses).reshape(block.shape)
+        quantiles = _searched(prediction, rows, flat, masses, resolution)
+        out[:, columns] = quantiles.reshape(block.shape)
     return out
 
 
-def _searched(prediction: One, rows: NDArray[np.intp], levels: Array, masses: Masses[One]) -> Array:
-    """Return the smallest numbers (m,) of rows that have reached their levels, to the last digit."""
+def _searched(
+    prediction: One,
+    rows: NDArray[np.intp],
+    levels: Array,
+    masses: Masses[One],
+    resolution: float,
+) -> Array:
+    """Return the smallest numbers (m,) of rows that have reached their levels."""
     out = np.empty(len(rows))
     part = prediction if len(rows) == len(prediction) else prediction.take(rows)
     places = np.arange(len(rows))  # of the numbers that are still searched
     brackets = _Brackets.unbounded(len(rows))
     turn = 0
     while len(places):
-        middle = brackets.proposals(not prediction.discrete and turn < _INTERPOLATIONS)
-        with np.errstate(
-            all="ignore"
-        ):  # sums may overflow far out, but cdfs are still 0 or 1 there
+        middle = brackets.proposals(turn, is_smooth=not prediction.discrete)
+        # Sums may overflow far out, but cdfs are still 0 or 1 there.
+        with np.errstate(all="ignore"):
             mass, goal = masses(part, _double(middle), levels[places])
-            brackets.cut(middle, mass >= goal, _log_odds(mass) - _log_odds(goal))
+            brackets.tighten(middle, mass >= goal, _log_odds(mass) - _log_odds(goal))
         turn += 1
-        is_done = brackets.are_closed
+        is_done = brackets.are_closed | brackets.are_shorter(resolution)
         if np.count_nonzero(is_done) >= _DONE_SHARE * len(places):
             out[places[is_done]] = _double(brackets.high[is_done])
             places, brackets = places[~is_done], brackets.take(~is_done)
@@ -118,7 +150,7 @@ class _Brackets:
         """Where both ends are neighbours."""
         return self.low + 1 >= self.high
 
-    def cut(self, middle: NDArray[np.int64], holds: NDArray[np.bool_], value: Array) -> None:
+    def tighten(self, middle: NDArray[np.int64], holds: NDArray[np.bool_], value: Array) -> None:
         """Replace one end of each bracket by a rank between both, at which f is given."""
         is_open = ~self.are_closed
         fall, rise = is_open & ~holds, is_open & holds
@@ -132,10 +164,15 @@ class _Brackets:
         )
         self.run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
 
-    def proposals(self, interpolates: bool) -> NDArray[np.int64]:
+    def are_shorter(self, length: float) -> NDArray[np.bool_]:
+        """Where the ends differ by less than a length."""
+        with np.errstate(over="ignore"):
+            return np.asarray(_double(self.high) - _double(self.low) < length)
+
+    def proposals(self, turn: int, is_smooth: bool) -> NDArray[np.int64]:
         """Return ranks (m,) strictly between the ends of open brackets."""
         middle = (self.low >> 1) + (self.high >> 1) + (self.low & self.high & 1)
-        if not interpolates:
+        if turn >= _INTERPOLATIONS:
             return middle
         # From a known end away: ever longer steps find the magnitude sooner than halving.
         step = _FACTOR << np.minimum(np.abs(self.run), _MOST_DOUBLINGS)
@@ -147,6 +184,8 @@ class _Brackets:
         up, down = np.where(self.low == 0, _ONE, up), np.where(self.high == 0, -_ONE, down)
         ranks = np.where(from_high, down, np.where(from_low, up, middle))
         ranks = np.where(is_lowest & is_highest, 0, ranks)
+        if not is_smooth:
+            return ranks
         numbers = self._interpolated()
         usable = np.isfinite(numbers)
         near = _rank(np.where(usable, numbers, 0.0))
@@ -156,10 +195,7 @@ class _Brackets:
         return np.where(usable, near, ranks)
 
     def _interpolated(self) -> Array:
-        """Return roots (m,) of inverse quadratic interpolation; NaN where it is unsafe.
-
-        The condition is Chandrupatla's (1997): the inverse is monotone between the ends.
-        """
+        """Return roots (m,) of inverse quadratic interpolation; NaN where it is unsafe."""
         is_high = self.run > 0
         low, high = _double(self.low), _double(self.high)
         x1, f1 = np.where(is_high, high, low), np.where(is_high, self.above, self.below)
@@ -172,6 +208,31 @@ class _Brackets:
             ) * f2 / (f3 - f2)
             is_safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & (share >= 0) & (share <= 1)
             return np.where(is_safe, x1 + share * (x2 - x1), np.nan)
+
+
+def root_share(numbers: Triple, values: Triple) -> Array:
+    """Return where, between the first and the second number, interpolation has its root; NaN if unsafe.
+
+    Inverse quadratic interpolation is safe if the inverse is monotone between both numbers, at which signs
+    differ (Chandrupatla, *A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear
+    function without using derivatives*, 1997).
+    """
+    (a, b, c), (fa, fb, fc) = numbers, values
+    with np.errstate(all="ignore"):
+        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+        share = fa / (fb - fa) * fc / (fb - fc)
+        share += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        return np.where((phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi), share, np.nan)
+
+
+def masses_below(prediction: Predictive, x: Array, level: Array) -> tuple[Array, Array]:
+    """Return two masses, the first at least the second where the cdf has reached a level."""
+    return prediction.cdf(x), level
+
+
+def masses_above(prediction: Predictive, x: Array, level: Array) -> tuple[Array, Array]:
+    """Return two masses, the first at least the second where ``sf`` is at most a level."""
+    return level, prediction.sf(x)
 
 
 def least(is_reached: Callable[[Array], NDArray[np.bool_]], n: int) -> Array:

@@ -25,9 +25,8 @@ def node_moments(fine: Nodes, coarse: Nodes) -> Array:
 
     Notes
     -----
-    The outermost panels hold the masses from 1e-16 to 1e-13 and from 1e-13 to 1e-10. Beyond them, shares of a
-    moment are taken to fall by the same factor for every three powers of ten. If a moment is infinite, they do
-    not fall.
+    The outermost panels hold the masses from 1e-16 to 1e-13 and from 1e-13 to 1e-10. Beyond them, shares of
+    a moment are taken to fall by the same factor again and again. If it is infinite, they do not fall.
     """
     values, weights = fine
     mean = np.einsum("nl,nl->n", weights, values)
