@@ -107,7 +107,7 @@ class Truncated(ByQuadrature):
     *Continuous Univariate Distributions*, volume 1, section 13.10.1) wherever it is accurate, and
     integrals of the density or sums over nodes otherwise. If the base has no quantile function, quantiles
     at many levels come from sums over counts, or from integrals of the densities of a mixture, and others
-    from bisection, with 64 evaluations of the cdf.
+    from a search, with about 20 evaluations of the cdf.
 
     Examples
     --------

@@ -149,8 +149,8 @@ class ScipyPredictive(ByQuadrature):
     def _standard(self, shapes: FrozenShapes) -> ScipyPredictive:
         """Return the distributions of the distinct shapes, with location 0 and scale 1."""
         standard = ScipyPredictive(self.frozen.dist(*shapes.distinct.T), len(shapes))
-        store, places = self._shared
-        standard._shared = store, places[shapes.first_rows]
+        store, places = self._ends_by_row
+        standard._ends_by_row = store, places[shapes.first_rows]
         return standard
 
     def cdf(self, y: ArrayLike) -> Array:
@@ -340,8 +340,8 @@ class ScipyPredictive(ByQuadrature):
         options = {name: one(value) for name, value in frozen.kwds.items()}
         part = ScipyPredictive(frozen.dist(*args, **options), len(rows))
         if has_slow_quantiles(frozen.dist):
-            store, places = self._shared
-            part._shared = store, places[rows]
+            store, places = self._ends_by_row
+            part._ends_by_row = store, places[rows]
         return part
 
     @property
@@ -353,7 +353,7 @@ class ScipyPredictive(ByQuadrature):
         """Return the values (L,) that all rows share and their probabilities (n, L)."""
         if not self.discrete:
             return None
-        return shared_support(*self._range, lambda first, count: self._consecutive(first, count)[1])
+        return shared_support(*self._range, lambda *_: self._own_support()[1])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) of continuous distributions: polynomials to degree 4, Linear, Delta, Cosine."""
@@ -414,15 +414,15 @@ class ScipyPredictive(ByQuadrature):
         Where they cost a search, parts of a prediction share those at the ends of panels.
         """
         shapes = None if self.discrete else self.shapes
-        is_shared = shapes is not None and has_slow_quantiles(self.frozen.dist)
-        if shapes is None or not (is_shared and np.array_equal(levels, PANEL_LEVELS)):
+        is_slow = shapes is not None and has_slow_quantiles(self.frozen.dist)
+        if shapes is None or not (is_slow and np.array_equal(levels, PANEL_LEVELS)):
             return super().panel_quantiles(levels)
-        store, rows = self._shared
+        store, rows = self._ends_by_row
         lower, upper = np.split(store.rows(rows, self._standard_ends), 2, axis=1)
         return shapes.of_rows(lower), shapes.of_rows(upper)
 
     @cached_property
-    def _shared(self) -> tuple[RowStore, NDArray[np.intp]]:
+    def _ends_by_row(self) -> tuple[RowStore, NDArray[np.intp]]:
         """Ends of panels of the prediction of which this is a part, and the places (n,) of its rows there.
 
         They are those of location 0 and scale 1, which depend on nothing but the shapes of a row.
@@ -499,7 +499,17 @@ class ScipyPredictive(ByQuadrature):
                 raise _too_many()
 
     def _own_support(self) -> Nodes:
-        return self._consecutive(*self._range)
+        first, count = self._range
+        if type(self) is not ScipyPredictive or self._n * count > _MOST_SUMMED:
+            return self._consecutive(first, count)
+        return first[:, None] + np.arange(count, dtype=np.float64), self._small_masses
+
+    @cached_property
+    def _small_masses(self) -> Array:
+        """Probabilities (n, L) of all values, at most 8 MB of them: SciPy may take microseconds for each."""
+        masses = self._consecutive(*self._range)[1]
+        masses.setflags(write=False)
+        return masses
 
     def _consecutive(self, first: Array, count: int) -> Nodes:
         """Return ``count`` values (n, count) from ``first`` on, and their probabilities."""

@@ -100,7 +100,7 @@ class FrozenShapes:
     def moments(self, names: str, integrals: Array | None = None) -> list[Array]:
         """Return the moments (n,) that letters of ``rv_continuous.stats`` name.
 
-        ``integrals`` (4, u) are those of "mvsk" of the standard distributions; NaN where SciPy computes them.
+        ``integrals`` (4, u) are those of "mvsk" of the standard distributions; NaN where SciPy integrates.
         """
         standard = np.full((len(names), len(self)), np.nan)
         if integrals is not None:
