@@ -19,7 +19,7 @@ from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece, inflated_scores, mass_between
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
-from fastmcmd.predictive.numerics.inverse import by_search, masses_above, masses_below
+from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, merged_neighbours
 
 __all__ = [
@@ -222,17 +222,17 @@ class Predictive(Abstract):
     def quantiles_at(self, levels: Array) -> Array:
         """Return quantiles (n, j) of numbers at levels (n, j) in (0, 1) of each row's own.
 
-        The default searches, with about 20 evaluations of the cdf; classes with `has_inverse` use their
+        The default bisects, with 64 evaluations of the cdf; classes with `has_inverse` use their
         quantile function.
         """
-        return by_search(self, levels, masses_below)
+        return by_halving(self, levels, lambda one, x, level: one.cdf(x) >= level)
 
     def upper_quantiles_at(self, levels: Array) -> Array:
         """Return the smallest numbers (n, j) at which `sf` is at most levels (n, j) in (0, 1).
 
         These are the quantiles at ``1 - levels``, accurate for small levels, too.
         """
-        return by_search(self, levels, masses_above)
+        return by_halving(self, levels, lambda one, x, level: one.sf(x) <= level)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
         """Return ``size`` draws per input: (n, size), or (n, size, k) for vector outputs.

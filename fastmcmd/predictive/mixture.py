@@ -23,11 +23,11 @@ from fastmcmd.predictive.numerics import gaussian_mixture
 from fastmcmd.predictive.numerics.density_panels import has_panels, has_shared_levels
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
 from fastmcmd.predictive.numerics.elementwise import by_rows
-from fastmcmd.predictive.numerics.inverse import by_search
+from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.mixture_quantiles import (
     completed,
-    masses_at,
+    is_reached,
     quantiles,
     quick_quantiles,
 )
@@ -280,7 +280,7 @@ class Mixture(Predictive):
         )
         is_quick = is_quick or self.intervals is not None
         if self.columns > 1 or not is_quick:
-            return by_search(self, levels, masses_at)
+            return by_halving(self, levels, is_reached)
         out = np.empty(levels.shape)
         order = self._order()
 
@@ -648,7 +648,7 @@ def _with_searched(mixture: Mixture, levels: Array, quantiles: Array) -> Array:
     """Return ``quantiles`` at levels (n, j), by bisection where they are NaN."""
     row, column = np.nonzero(np.isnan(quantiles))
     if len(row):
-        single = by_search(mixture.take(row), levels[row, column][:, None], masses_at)
+        single = by_halving(mixture.take(row), levels[row, column][:, None], is_reached)
         quantiles[row, column] = single[:, 0]
     return quantiles
 

@@ -273,7 +273,7 @@ def test_panels_of_the_core_and_those_of_numpy_agree(rng, monkeypatch, kind):
 
 def test_few_draws_of_a_truncated_mixture_need_no_search(monkeypatch):
     """Four draws of each of a million rows took twenty minutes, by bisection of the cdf."""
-    monkeypatch.setattr(truncated, "by_search", None)
+    monkeypatch.setattr(truncated, "by_halving", None)
     n = 4000
     parts = [fm.StudentT(4.0, np.zeros(n), 1.0), fm.Gaussian(np.full(n, 2.0), 0.5)]
     prediction = Truncated(Mixture(parts, [0.7, 0.3]), -1.0, 2.5)

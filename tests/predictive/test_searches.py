@@ -93,7 +93,7 @@ def test_jumps_and_flat_stretches_cost_no_more_than_halving_after_interpolation(
     levels = np.array([[0.1, 0.25, 0.3, 0.5, 0.75, 0.8, 1 - 1e-9]])
     quantiles = by_search(prediction, levels, masses_below)
     assert max(prediction.counts) == levels.size
-    assert len(prediction.counts) <= 30 + 64
+    assert len(prediction.counts) <= 24 + 64
     expected = least(lambda x: steps(x / scale) >= levels[0], levels.size)
     np.testing.assert_array_equal(quantiles[0], expected)
     np.testing.assert_allclose(expected / scale, [-1, -1, 0.1, 0.5, 1, 2, 2], rtol=1e-15)

@@ -506,7 +506,7 @@ class ScipyPredictive(ByQuadrature):
 
     @cached_property
     def _small_masses(self) -> Array:
-        """Probabilities (n, L) of all values, at most 8 MB of them: SciPy may take microseconds for each."""
+        """Probabilities (n, L) of all values, at most 8 MB: SciPy may take microseconds for each."""
         masses = self._consecutive(*self._range)[1]
         masses.setflags(write=False)
         return masses

@@ -28,7 +28,7 @@ __all__ = [
     "gaussian_quantiles",
     "invert_continuous",
     "invert_steps",
-    "masses_at",
+    "is_reached",
     "quantiles",
     "quick_quantiles",
 ]
@@ -255,15 +255,11 @@ def gaussian_quantiles(mixture: Mixture, levels: Array) -> Array:
     return np.stack(list(by_component), axis=1).reshape(*mixture.shape, levels.shape[1])
 
 
-def masses_at(mixture: Mixture, y: Array, level: Array) -> tuple[Array, Array]:
-    """Return two masses, the first at least the second where the cdf has reached a level.
-
-    They are cdfs, and masses above near level 1.
-    """
-    below, upper = mixture.cdf(y), level > _UPPER
-    if not upper.any():
-        return below, level
-    return np.where(upper, 1 - level, below), np.where(upper, mixture.sf(y), level)
+def is_reached(mixture: Mixture, y: Array, level: Array) -> NDArray[np.bool_]:
+    """Return where the cdf has reached levels, comparing the smaller of the cdf and its complement."""
+    below = mixture.cdf(y) >= level
+    upper = level > _UPPER
+    return np.where(upper, mixture.sf(y) <= 1 - level, below) if upper.any() else np.asarray(below)
 
 
 def between_components(mixture: Mixture, levels: Array) -> Array:
