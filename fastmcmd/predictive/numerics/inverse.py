@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,7 @@ One = TypeVar("One", bound="Predictive")
 _BLOCK = 1 << 16  # numbers searched at once
 # Steps after which only halving continues: jumps of a cdf slow interpolation down.
 _INTERPOLATIONS = 24
-_DONE_SHARE = (
-    0.25  # of the numbers: so many are dropped at once, because parts of predictions cost time
-)
+_DONE_SHARE = 0.25  # numbers that are dropped at once, because parts of predictions cost time
 _FACTOR = 1 << 52  # distance of the ranks of x and 2 x
 _MOST_DOUBLINGS = 9  # of the exponent of a step: 2^512
 _MOST_APART = 40  # exponent of the largest distance in rank from an end
@@ -115,7 +113,7 @@ def _searched(
 ) -> Array:
     """Return the smallest numbers (m,) of rows that have reached their levels."""
     out = np.empty(len(rows))
-    part: Any = prediction if len(rows) == len(prediction) else prediction.take(rows)
+    part = prediction if len(rows) == len(prediction) else cast("One", prediction.take(rows))
     places = np.arange(len(rows))  # of the numbers that are still searched
     brackets = _Brackets.unbounded(len(rows))
     turn = 0
@@ -134,7 +132,7 @@ def _searched(
         if np.count_nonzero(is_done) >= _DONE_SHARE * len(places):
             out[places[is_done]] = _double(brackets.high[is_done])
             places, brackets = places[~is_done], brackets.take(~is_done)
-            part = prediction.take(rows[places])
+            part = cast("One", prediction.take(rows[places]))
     return out
 
 
@@ -214,7 +212,7 @@ class _Brackets:
         return np.where(usable, near, ranks)
 
     def _magnitudes(self, middle: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the middle, or for brackets with an end at 0 or infinity a rank not far from the other end.
+        """Return the middle; for brackets with an end at 0 or infinity, a rank near the other end.
 
         Ever longer steps find the magnitude of a number sooner than halving.
         """
