@@ -14,7 +14,7 @@ from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive import Gaussian, Predictive, ScipyPredictive
 from fastmcmd.predictive.adapters.frozen import is_of_scipy
 from fastmcmd.predictive.family import Family
-from fastmcmd.predictive.numerics.quadrature import in_order
+from fastmcmd.predictive.numerics.quadrature import PANEL_LEVELS, in_order
 from fastmcmd.predictive.truncated import Truncated
 
 __all__ = [
@@ -30,24 +30,6 @@ __all__ = [
 # Distributions of numbers with coordinates.
 Parametric: TypeAlias = Family | Gaussian | Truncated | ScipyPredictive
 
-_LEVELS = [
-    1e-16,
-    1e-13,
-    1e-10,
-    1e-8,
-    1e-6,
-    1e-5,
-    1e-4,
-    1e-3,
-    5e-3,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.3,
-    0.4,
-    0.5,
-]
 _TERMS = 12
 _PLACES, _SHARES = gauss_legendre(_TERMS)
 _DEGREES = np.arange(_TERMS)
@@ -126,7 +108,7 @@ class PanelDensities:
         ``allowed`` holds pairs of a rate and the largest norm of the error's embedding by the kernel
         ``exp(-(rate (y - z))^2 / 2)``.
         """
-        levels = np.array(_LEVELS)[None, :]
+        levels = PANEL_LEVELS
         (lower, upper), masses = _level_quantiles(prediction, levels)
         lower = np.maximum.accumulate(in_order(lower, levels, 1.0), axis=1)
         upper = np.minimum.accumulate(in_order(upper, levels, -1.0), axis=1)[:, ::-1]

@@ -6,6 +6,7 @@ from scipy import stats
 
 import fastmcmd as fm
 from fastmcmd.predictive import ScipyPredictive
+from fastmcmd.predictive.adapters.frozen_shapes import lacks_moments
 from fastmcmd.predictive.adapters.outcome_checks import far_outcomes
 from fastmcmd.predictive.base import ByQuadrature
 
@@ -43,8 +44,10 @@ def test_rows_that_share_shapes_have_scipy_quantiles_and_moments(name):
     for part, parameters in ((prediction, slice(None)), (prediction.take(rows), rows)):
         shapes = SAME_SHAPES[name]
         one = getattr(stats, name)(*shapes, loc=LOC[parameters], scale=SCALE[parameters])
-        np.testing.assert_allclose(part.mean, one.mean(), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(part.variance, one.var(), rtol=1e-11)
+        # SciPy's adaptive integrals lose digits; `test_searches` has integrals of more digits.
+        loose = 1e4 if lacks_moments(prediction.frozen.dist) else 1.0
+        np.testing.assert_allclose(part.mean, one.mean(), rtol=1e-12 * loose, atol=1e-12 * loose)
+        np.testing.assert_allclose(part.variance, one.var(), rtol=1e-11 * loose)
 
 
 @pytest.mark.parametrize("name", OWN_SHAPES)

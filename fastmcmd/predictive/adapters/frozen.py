@@ -14,6 +14,7 @@ from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import check_count
+from fastmcmd._base.row_store import RowStore
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
 from fastmcmd.predictive.adapters.closed_crps import (
@@ -26,13 +27,18 @@ from fastmcmd.predictive.adapters.frozen_shapes import (
     FrozenShapes,
     has_kinks,
     has_own_formula,
+    has_slow_quantiles,
+    lacks_moments,
     quantile_search,
 )
 from fastmcmd.predictive.atomless import no_moment, without_atoms
 from fastmcmd.predictive.base import ByQuadrature, check_levels
 from fastmcmd.predictive.expectation import TAIL_MASS
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece
+from fastmcmd.predictive.numerics.inverse import by_search, masses_above, masses_below
+from fastmcmd.predictive.numerics.node_moments import node_moments
 from fastmcmd.predictive.numerics.quadrature import (
+    PANEL_LEVELS,
     Ends,
     composite,
     node_count,
@@ -48,6 +54,8 @@ __all__ = ["ScipyPredictive", "is_frozen", "is_of_scipy"]
 
 _NEAR = 1 << 10  # values above the median that hold the mass of most distributions
 _FEW_SHAPES = 4  # distinct shapes up to which SciPy's search for each takes little time
+_REPEATED = 2  # rows per shape from which shapes are searched instead of rows
+_LATTICE_STEP = 0.25  # part of the distance of the values of a discrete distribution
 _SUMMED = 64  # values above the median whose probabilities are added up first
 _MOST_SUMMED = 1 << 20  # probabilities in memory at once
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
@@ -129,11 +137,21 @@ class ScipyPredictive(ByQuadrature):
     def _moments_of(self, names: str) -> list[Array]:
         """Return the moments (n,) that letters of ``rv_continuous.stats`` name.
 
-        SciPy integrates in each row if a family has no formula, so equal shapes are integrated once.
+        Without a formula, equal shapes are integrated once: by nodes, or by SciPy where these fail.
         """
-        if self.shapes is None:
+        shapes = self.shapes
+        if shapes is None:
             return [self._all(one) for one in np.atleast_1d(self.frozen.stats(moments=names))]
-        return self.shapes.moments(names)
+        if self.discrete or not lacks_moments(self.frozen.dist):
+            return shapes.moments(names)
+        return shapes.moments(names, _integrated_moments(self._standard(shapes)))
+
+    def _standard(self, shapes: FrozenShapes) -> ScipyPredictive:
+        """Return the distributions of the distinct shapes, with location 0 and scale 1."""
+        standard = ScipyPredictive(self.frozen.dist(*shapes.distinct.T), len(shapes))
+        store, places = self._ends_by_row
+        standard._ends_by_row = store, places[shapes.first_rows]
+        return standard
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
@@ -273,8 +291,8 @@ class ScipyPredictive(ByQuadrature):
     def _inverse(self, name: str, levels: Array) -> Array:
         """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) or (1, j).
 
-        Without a formula SciPy searches for number after number. So equal shapes are searched once, for
-        levels that all rows share, and others all at once.
+        Without a formula SciPy searches for number after number. So for levels that all rows share, equal
+        shapes are searched once, by SciPy if there are few; others are searched all at once.
         """
         frozen = self.frozen
         shapes = None if self._n == 1 or self.has_quick_quantiles else self.shapes
@@ -285,20 +303,23 @@ class ScipyPredictive(ByQuadrature):
             return shapes.quantiles(name, levels[0])
         if not has_own_formula(frozen.dist, "_cdf"):
             return self._rows(quantile_search(frozen, name), levels)
+        if same_levels and _REPEATED * len(shapes) <= self._n and not self.discrete:
+            return shapes.of_shapes(_standard_quantiles(shapes, name, levels[:1]))
         levels = np.broadcast_to(levels, (self._n, levels.shape[1]))
-        return self._bisected(name, levels, shapes.loc)
+        return self._searched(name, levels, shapes.loc)
 
-    def _bisected(self, name: str, levels: Array, loc: Array) -> Array:
-        """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) by bisection; levels 0 and 1 are SciPy's."""
-        bisect = ByQuadrature.quantiles_at if name == "ppf" else ByQuadrature.upper_quantiles_at
+    def _searched(self, name: str, levels: Array, loc: Array | None = None) -> Array:
+        """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) by a search; levels 0 and 1 are SciPy's."""
+        masses = masses_below if name == "ppf" else masses_above
         is_inside = (levels > 0) & (levels < 1)
-        out = bisect(self, np.where(is_inside, levels, 0.5))
-        if self.discrete:  # without the rounding of ``y - loc``
-            out = loc[:, None] + np.round(out - loc[:, None])
+        step = _LATTICE_STEP if self.discrete and loc is not None else 0.0
+        out = by_search(self, np.where(is_inside, levels, 0.5), masses, step)
+        if step and loc is not None:  # without the rounding of ``y - loc``
+            out = loc[:, None] + np.floor(out - loc[:, None] + step)
         if is_inside.all():
             return out
-        search = quantile_search(self.frozen, name)
-        ends = self._rows(search, np.where(is_inside, np.nan, levels))
+        by_scipy = quantile_search(self.frozen, name)
+        ends = self._rows(by_scipy, np.where(is_inside, np.nan, levels))
         return np.where(is_inside, out, ends)
 
     def sample(self, size: int, random_state: RandomState = None) -> Array:
@@ -317,7 +338,11 @@ class ScipyPredictive(ByQuadrature):
 
         args = [one(value) for value in frozen.args]
         options = {name: one(value) for name, value in frozen.kwds.items()}
-        return ScipyPredictive(frozen.dist(*args, **options), len(rows))
+        part = ScipyPredictive(frozen.dist(*args, **options), len(rows))
+        if has_slow_quantiles(frozen.dist):
+            store, places = self._ends_by_row
+            part._ends_by_row = store, places[rows]
+        return part
 
     @property
     def node_count(self) -> int:
@@ -328,7 +353,7 @@ class ScipyPredictive(ByQuadrature):
         """Return the values (L,) that all rows share and their probabilities (n, L)."""
         if not self.discrete:
             return None
-        return shared_support(*self._range, lambda first, count: self._consecutive(first, count)[1])
+        return shared_support(*self._range, lambda *_: self._own_support()[1])
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z) of continuous distributions: polynomials to degree 4, Linear, Delta, Cosine."""
@@ -369,6 +394,10 @@ class ScipyPredictive(ByQuadrature):
         return result if result.shape == shape else np.array(np.broadcast_to(result, shape))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
+        shapes = self.shapes
+        if length is None and shapes is not None and _REPEATED * len(shapes) <= self._n:
+            values, weights = self._standard(shapes)._quadrature(order, splits)
+            return shapes.of_shapes(values), weights[shapes.place]
         return composite(
             self.quantiles_at, self.upper_quantiles_at, self._density, order, splits, length,
             self._panel_ends,
@@ -376,7 +405,36 @@ class ScipyPredictive(ByQuadrature):
 
     @cached_property
     def _panel_ends(self) -> Ends:
-        return panel_ends(self.quantiles_at, self.upper_quantiles_at)
+        lower, upper = self.panel_quantiles(PANEL_LEVELS)
+        return panel_ends(lambda _: lower, lambda _: upper)
+
+    def panel_quantiles(self, levels: Array) -> tuple[Array, Array]:
+        """Return quantiles (n, j) at levels (1, j) from below and from above, to rounding of levels.
+
+        Where they cost a search, parts of a prediction share those at the ends of panels.
+        """
+        shapes = None if self.discrete else self.shapes
+        is_slow = shapes is not None and has_slow_quantiles(self.frozen.dist)
+        if shapes is None or not (is_slow and np.array_equal(levels, PANEL_LEVELS)):
+            return super().panel_quantiles(levels)
+        store, rows = self._ends_by_row
+        lower, upper = np.split(store.rows(rows, self._standard_ends), 2, axis=1)
+        return shapes.of_rows(lower), shapes.of_rows(upper)
+
+    @cached_property
+    def _ends_by_row(self) -> tuple[RowStore, NDArray[np.intp]]:
+        """Ends of panels of the prediction of which this is a part, and the places (n,) of its rows there.
+
+        They are those of location 0 and scale 1, which depend on nothing but the shapes of a row.
+        """
+        return RowStore(self._n, 2 * PANEL_LEVELS.shape[1]), np.arange(self._n)
+
+    def _standard_ends(self, rows: NDArray[np.intp]) -> Array:
+        """Return quantiles (m, 2 j) of rows at ends of panels, from below and from above."""
+        shapes = (self if len(rows) == self._n else self.take(rows)).shapes
+        assert shapes is not None, "a family of SciPy"
+        sides = [_standard_quantiles(shapes, name, PANEL_LEVELS) for name in ("ppf", "isf")]
+        return np.concatenate(sides, axis=1)[shapes.place]
 
     def node_count_within(self, length: float) -> int:
         """Return the number of nodes (L) of `nodes_within`, without computing the nodes."""
@@ -441,7 +499,17 @@ class ScipyPredictive(ByQuadrature):
                 raise _too_many()
 
     def _own_support(self) -> Nodes:
-        return self._consecutive(*self._range)
+        first, count = self._range
+        if type(self) is not ScipyPredictive or self._n * count > _MOST_SUMMED:
+            return self._consecutive(first, count)
+        return first[:, None] + np.arange(count, dtype=np.float64), self._small_masses
+
+    @cached_property
+    def _small_masses(self) -> Array:
+        """Probabilities (n, L) of all values, at most 8 MB: SciPy may take microseconds for each."""
+        masses = self._consecutive(*self._range)[1]
+        masses.setflags(write=False)
+        return masses
 
     def _consecutive(self, first: Array, count: int) -> Nodes:
         """Return ``count`` values (n, count) from ``first`` on, and their probabilities."""
@@ -458,6 +526,24 @@ class ScipyPredictive(ByQuadrature):
                 "give draws of it"
             )
         return np.asarray(masses / total)
+
+
+def _standard_quantiles(shapes: FrozenShapes, name: str, levels: Array) -> Array:
+    """Return ``ppf`` or ``isf`` (u, j) at levels (1, j) of each shape, with location 0 and scale 1."""
+    family = shapes.family
+    if has_own_formula(family, "_ppf") or not has_own_formula(family, "_cdf"):
+        return shapes.standard_quantiles(name, levels[0])
+    standard = ScipyPredictive(family(*shapes.distinct.T), len(shapes))
+    return standard._searched(name, np.broadcast_to(levels, (len(shapes), levels.shape[1])))
+
+
+def _integrated_moments(standard: ScipyPredictive) -> Array:
+    """Return means, variances, skewnesses and excesses (4, u) by quadrature; NaN where it is not exact."""
+    moments = np.empty((4, len(standard)))
+    for rows in row_blocks(len(standard), max(1, _MOST_SUMMED // node_count())):
+        part = standard.take(np.arange(rows.start, rows.stop))
+        moments[:, rows] = node_moments(part.nodes(), part.coarse_nodes())
+    return moments
 
 
 def _in_double_precision(frozen: rv_frozen) -> rv_frozen:

@@ -16,9 +16,19 @@ from fastmcmd.errors import NumericalError
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
 
-__all__ = ["FrozenShapes", "has_kinks", "has_own_formula", "quantile_search"]
+__all__ = [
+    "FrozenShapes",
+    "has_kinks",
+    "has_own_formula",
+    "has_slow_quantiles",
+    "lacks_moments",
+    "quantile_search",
+]
 
 _OF_INTEGERS = {"erlang", "irwinhall", "ksone", "kstwo"}  # families whose only shape is an integer
+
+# Families whose formula for quantiles is itself a search: microseconds for each number.
+_SEARCHED = {"invgauss", "ksone", "kstwo", "ncf", "nct", "ncx2", "rice", "skewnorm", "wald"}
 
 # Kinks of standard densities, apart from medians, as functions of the shapes.
 _KINKS: dict[str, Callable[..., tuple[Array, ...]]] = {
@@ -87,11 +97,20 @@ class FrozenShapes:
         """The first row (u,) of each shape."""
         return np.unique(self.place, return_index=True)[1]
 
-    def moments(self, names: str) -> list[Array]:
-        """Return the moments (n,) that letters of ``rv_continuous.stats`` name."""
-        standard = np.atleast_1d(self.family.stats(*self.distinct.T, moments=names))
+    def moments(self, names: str, integrals: Array | None = None) -> list[Array]:
+        """Return the moments (n,) that letters of ``rv_continuous.stats`` name.
+
+        ``integrals`` (4, u) are those of "mvsk" of the standard distributions; NaN where SciPy integrates.
+        """
+        standard = np.full((len(names), len(self)), np.nan)
+        if integrals is not None:
+            standard = integrals[["mvsk".index(name) for name in names]]
+        missing = np.isnan(standard).any(axis=0)
+        if missing.any():
+            values = np.atleast_1d(self.family.stats(*self.distinct[missing].T, moments=names))
+            standard[:, missing] = np.reshape(values, (len(names), -1))
         moments = []
-        for name, values in zip(names, standard.reshape(len(names), -1), strict=True):
+        for name, values in zip(names, standard, strict=True):
             of_rows = np.broadcast_to(values, len(self))[self.place]
             with np.errstate(invalid="ignore"):
                 if name == "m":
@@ -103,23 +122,43 @@ class FrozenShapes:
 
     def quantiles(self, name: str, levels: Array) -> Array:
         """Return ``ppf`` or ``isf`` (n, j) of levels (j,)."""
+        return self.of_shapes(self.standard_quantiles(name, levels))
+
+    def standard_quantiles(self, name: str, levels: Array) -> Array:
+        """Return SciPy's ``ppf`` or ``isf`` (u, j) of levels (j,), with location 0 and scale 1."""
         with np.errstate(all="ignore"):
             standard = quantile_search(self.family(*self.distinct.T), name)(levels[:, None])
-        return self._of_rows(np.broadcast_to(standard, (len(levels), len(self))).T)
+        return np.broadcast_to(standard, (len(levels), len(self))).T
 
     def kinks(self) -> Array:
         """Return the places (n, j) of the kinks of a family for whose name `has_kinks` is true."""
-        return self._of_rows(np.stack(_KINKS[self.family.name](*self.distinct.T), axis=1))
+        return self.of_shapes(np.stack(_KINKS[self.family.name](*self.distinct.T), axis=1))
 
-    def _of_rows(self, standard: Array) -> Array:
+    def of_shapes(self, standard: Array) -> Array:
         """Return numbers (n, j) of the rows from those (u, j) of the standard distributions."""
+        return self.of_rows(standard[self.place])
+
+    def of_rows(self, standard: Array) -> Array:
+        """Return numbers (n, j) of the rows from those (n, j) with location 0 and scale 1."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(standard[self.place] * self.scale[:, None] + self.loc[:, None])
+            return np.asarray(standard * self.scale[:, None] + self.loc[:, None])
 
 
 def has_kinks(name: str) -> bool:
     """Tell whether densities of the family of SciPy with this name have kinks apart from medians."""
     return name in _KINKS
+
+
+def has_slow_quantiles(family: object) -> bool:
+    """Tell whether quantiles of a family of scipy.stats cost a search, in SciPy or by us."""
+    return not has_own_formula(family, "_ppf") or getattr(family, "name", None) in _SEARCHED
+
+
+def lacks_moments(family: object) -> bool:
+    """Tell whether SciPy integrates for the moments of a family whose nodes cost less."""
+    has_moments = has_own_formula(family, "_stats") or has_own_formula(family, "_munp")
+    has_nodes = has_own_formula(family, "_ppf") or has_own_formula(family, "_cdf")
+    return has_nodes and not has_moments
 
 
 def quantile_search(frozen: rv_frozen, name: str) -> Callable[[Array], Array]:

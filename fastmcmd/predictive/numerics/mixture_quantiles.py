@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd.kernels.base import EPS
 from fastmcmd.predictive.numerics import gaussian_mixture
+from fastmcmd.predictive.numerics.inverse import root_share
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.separate_parts import Intervals, separate_quantiles
 from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
@@ -112,10 +113,8 @@ def invert_continuous(
 
     Notes
     -----
-    This is Chandrupatla, *A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear
-    function without using derivatives* (1997): inverse quadratic interpolation where it is safe, bisection
-    elsewhere. If the cdf is flat at the level, between separate components, bisection finds the smallest y
-    of the flat stretch.
+    Inverse quadratic interpolation where it is safe (`root_share`), bisection elsewhere. If the cdf is flat
+    at the level, between separate components, bisection finds the smallest y of the flat stretch.
     """
     u = _beside(level, low)
     f_low, f_high = (_gap(prediction, end, u, upper) for end in (low, high))
@@ -145,11 +144,8 @@ def invert_continuous(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             least = 2 * EPS * np.abs(best) / width
             is_settled = is_settled | ~(least < 0.5) | (np.where(nearer, fa, fb) == 0)
-            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-            safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
-            t = fa / (fb - fa) * fc / (fb - fc)
-            t += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-            t = np.where(safe & np.isfinite(t), t, 0.5)
+            t = root_share((a, b, c), (fa, fb, fc))
+            t = np.where(np.isfinite(t), t, 0.5)
             t = np.where(is_settled, 0.5, np.clip(t, least, 1 - least))
         state = a, b, fa, fb, t, best, is_settled, u
         a, b, fa, fb, t, best, is_settled, u = active.settle(is_settled, best, *state)

@@ -14,6 +14,7 @@ from fastmcmd._base.gauss import gauss_legendre
 __all__ = [
     "COARSE",
     "FINE",
+    "PANEL_LEVELS",
     "Ends",
     "Stops",
     "composite",
@@ -31,7 +32,9 @@ FINE, COARSE = (
 
 # Panels end at these quantiles and their mirror images. They are denser in the tails, where quantiles
 # change fastest. 1e-16 of the mass is left out at either end.
-_LEVELS = [1e-16, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4]
+PANEL_LEVELS = np.array(
+    [[1e-16, 1e-13, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5]]
+)
 _MISMATCH = 1e-10  # largest difference between the masses of a panel by density and by quantiles
 _MOST_CUTS = 128  # most parts of a long panel
 _NEGLIGIBLE_MASS = 2e-13  # mass of a tail that may be left out
@@ -79,7 +82,7 @@ def merged_neighbours(values: Array, weights: Array) -> tuple[Array, Array]:
 
 def node_count(order: int = FINE, splits: int = 1, stops: int = 0) -> int:
     """Return the number of nodes per row."""
-    return 2 * (len(_LEVELS) + stops) * order * splits
+    return 2 * (PANEL_LEVELS.shape[1] - 1 + stops) * order * splits
 
 
 def nodes_within(ends: Ends, length: float) -> int:
@@ -102,7 +105,7 @@ def panel_ends(lower: Quantile, upper: Quantile, stops: Stops | None = None) -> 
 def _half(
     quantile: Quantile, sign: float, places: Array | None, outside: Array | None
 ) -> _SidePanels:
-    levels = np.array([[*_LEVELS, 0.5]])
+    levels = PANEL_LEVELS
     ends = in_order(quantile(levels), levels, sign)
     if not np.isfinite(ends).all():
         raise ValueError("prediction has quantiles that are not finite: give draws instead")
