@@ -84,7 +84,7 @@ def means_of_family(name):
     """Return a family, its interpolated means, a function that integrates rows, and the goal."""
     own_df = name == "StudentT, own df"
     prediction = families(16_000 if own_df else ROWS)[name]
-    goal = 100 * GOAL if own_df else 10 * GOAL  # three parameters need more points
+    goal = 100 * GOAL if own_df else GOAL  # three parameters need more points
     return prediction, *means_of(prediction, KERNELS.get(name, KERNEL), goal), goal
 
 
