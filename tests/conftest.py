@@ -20,7 +20,10 @@ gc.disable()
 
 
 def pytest_collection(session):
-    """Let every other worker import all tests from the last file on: it reads what others compile, and they do."""
+    """Let every other worker import all tests from the last file on.
+
+    It reads the bytecode of what another has compiled, and that one of the rest; otherwise both compile all.
+    """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     if worker % 2 == 0 or session.config.args != session.config.getini("testpaths"):
         return

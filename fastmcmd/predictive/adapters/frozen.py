@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -315,9 +316,15 @@ class ScipyPredictive(ByQuadrature):
             value = np.asarray(value)
             return value if value.size == 1 else value[rows]
 
-        args = [one(value) for value in frozen.args]
+        args = tuple(one(value) for value in frozen.args)
         options = {name: one(value) for name, value in frozen.kwds.items()}
-        return ScipyPredictive(frozen.dist(*args, **options), len(rows))
+        if not hasattr(frozen.dist, "_parse_args"):
+            return ScipyPredictive(frozen.dist(*args, **options), len(rows))
+        selection = copy.copy(frozen)  # SciPy's own freezing takes milliseconds: it writes docstrings
+        selection.args, selection.kwds = args, options
+        shapes, _, _ = selection.dist._parse_args(*selection.args, **selection.kwds)
+        selection.a, selection.b = selection.dist._get_support(*shapes)
+        return ScipyPredictive(selection, len(rows))
 
     @property
     def node_count(self) -> int:
