@@ -22,7 +22,7 @@ gc.disable()
 def pytest_collection(session):
     """Let every other worker import all tests from the last file on.
 
-    It reads the bytecode of what another has compiled, and that one of the rest; otherwise both compile all.
+    Each then reads bytecode that another has written; otherwise each compiles every file.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     if worker % 2 == 0 or session.config.args != session.config.getini("testpaths"):

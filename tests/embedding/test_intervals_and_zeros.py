@@ -197,15 +197,15 @@ def test_gaussian_mixtures_with_rare_huge_scales(largest):
     a = linalg.solve(system, X_KERNEL(x, at), assume_a="pos")
     square = np.zeros(len(at))
     for first in range(0, len(x), 100):  # blocks that stay in the cache, on and above the diagonal
-        some, rest = slice(first, first + 100), slice(first, None)
-        gram = np.zeros((len(x[some]), len(x[rest])))
+        some, later = slice(first, first + 100), slice(first, None)
+        gram = np.zeros((len(x[some]), len(x[later])))
         for w, m, s in atoms:
             for v, q, t in atoms:
-                spread = 1 + 2 * GAMMA * (s[some, None] ** 2 + t[rest] ** 2)
-                exponent = -GAMMA * (m[some, None] - q[rest]) ** 2 / spread
-                gram += w[some, None] * v[rest] * np.exp(exponent) / np.sqrt(spread)
+                spread = 1 + 2 * GAMMA * (s[some, None] ** 2 + t[later] ** 2)
+                exponent = -GAMMA * (m[some, None] - q[later]) ** 2 / spread
+                gram += w[some, None] * v[later] * np.exp(exponent) / np.sqrt(spread)
         gram[:, 100:] *= 2
-        square += np.einsum("iq,iq->q", a[some], gram @ a[rest])
+        square += np.einsum("iq,iq->q", a[some], gram @ a[later])
     truth = np.sqrt(np.maximum(square, 0.0))
     result = fm.cce(x, y, prediction, x_kernel=X_KERNEL, y_kernel=Y_KERNEL, lam=LAM, at=at)
     assert (np.abs(result.values - truth) <= result.error_bounds + ROUNDING).all()

@@ -320,7 +320,8 @@ class ScipyPredictive(ByQuadrature):
         options = {name: one(value) for name, value in frozen.kwds.items()}
         if not hasattr(frozen.dist, "_parse_args"):
             return ScipyPredictive(frozen.dist(*args, **options), len(rows))
-        selection = copy.copy(frozen)  # SciPy's own freezing takes milliseconds: it writes docstrings
+        # SciPy's own freezing takes a millisecond: it writes docstrings.
+        selection = copy.copy(frozen)
         selection.args, selection.kwds = args, options
         shapes, _, _ = selection.dist._parse_args(*selection.args, **selection.kwds)
         selection.a, selection.b = selection.dist._get_support(*shapes)
