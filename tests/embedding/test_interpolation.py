@@ -31,7 +31,7 @@ KERNELS = {  # densities with jumps, and those that are narrow near 0
     "Gamma": NARROW,
 }
 GOAL = 1e-8
-ROWS = 8000
+ROWS = 4000
 
 
 def cloud(n, seed=0, columns=2):
@@ -83,7 +83,7 @@ def means_of(prediction, kernel=KERNEL, goal=GOAL):
 def means_of_family(name):
     """Return a family, its interpolated means, a function that integrates rows, and the goal."""
     own_df = name == "StudentT, own df"
-    prediction = families(20_000 if own_df else ROWS)[name]
+    prediction = families(16_000 if own_df else ROWS)[name]
     goal = 100 * GOAL if own_df else GOAL  # three parameters need more points
     return prediction, *means_of(prediction, KERNELS.get(name, KERNEL), goal), goal
 
@@ -149,13 +149,13 @@ def test_features_are_those_of_scipy_quadrature(name):
 
 @pytest.mark.slow
 def test_mixtures_are_sums_of_their_families():
-    loc, scale = cloud(8000)
+    loc, scale = cloud(4000)
     parts = [predictive.StudentT(4.0, loc, scale), predictive.Laplace(loc + 1, scale)]
-    share = np.random.default_rng(3).uniform(size=8000)
+    share = np.random.default_rng(3).uniform(size=4000)
     share[::7] = 0.0
     prediction = fm.Mixture(parts, np.stack([share, 1 - share], axis=1))
     means, integrals = means_of(prediction, goal=1e-6)
-    rows = np.r_[:60, 7000:7060]
+    rows = np.r_[:60, 3500:3560]
     assert_within_errors(means, integrals, prediction.take(rows))
 
 
@@ -185,7 +185,7 @@ def test_rare_rows_unlike_the_rest_are_integrated_themselves(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_errors_of_rare_narrow_rows_hold_under_a_weak_narrow_kernel(seed):
     """The kernel's length hides its narrow part, which only one row in a hundred resolves."""
     rng = np.random.default_rng(seed)
@@ -198,15 +198,15 @@ def test_errors_of_rare_narrow_rows_hold_under_a_weak_narrow_kernel(seed):
 
 
 def test_predictions_beyond_the_cells_are_integrated():
-    _, means, integrals, _ = means_of_family("StudentT")
+    _, means, integrals, goal = means_of_family("StudentT")
     foreign = predictive.StudentT(
         [5.0, 5.0, 3.0, 5.0], [0.0, 80.0, 0.1, 0.2], [1e-3, 1.0, 0.5, 0.5]
     )
     mean, residual, error = means.of(foreign)
     expected = integrals(foreign.take(np.arange(3)))
     for ours, theirs in zip((mean, residual, error), expected, strict=True):
-        np.testing.assert_allclose(ours[:3], theirs, atol=4e-8)
-    assert np.linalg.norm(mean[3] - integrals(foreign)[0][3]) < 1e-7
+        np.testing.assert_allclose(ours[:3], theirs, atol=4 * goal)
+    assert np.linalg.norm(mean[3] - integrals(foreign)[0][3]) < 10 * goal
 
 
 def test_blocks_of_rows_and_threads_do_not_matter():
@@ -385,14 +385,14 @@ def test_many_features_of_heavy_tails_are_integrated_exactly():
     """Wide rows come last where nodes are allotted."""
     rng = np.random.default_rng(12)
     prediction = predictive.StudentT(
-        3 + np.exp(rng.normal(size=1500)),
-        rng.normal(size=1500),
-        np.exp(0.3 * rng.normal(size=1500)),
+        3 + np.exp(rng.normal(size=500)),
+        rng.normal(size=500),
+        np.exp(0.3 * rng.normal(size=500)),
     )
     features = features_of(fm.RBF(0.5), prediction)
     mean, _, error = mean_features_by_nodes(features, prediction, 1e-9)
     assert error.max() < 1e-7
-    rows = np.argsort(-error)[:3]
+    rows = np.argsort(-error)[:2]
     for row in rows:
         frozen = stats.t(prediction.df[row], prediction.loc[row], prediction.scale[row])
         ends = [*frozen.ppf([1e-12, 0.01, 0.5, 0.99]).tolist(), frozen.isf(1e-12)]

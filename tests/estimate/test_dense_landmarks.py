@@ -12,6 +12,7 @@ from fastmcmd.embedding.difference_gram import DifferenceGram
 from fastmcmd.embedding.spread import Spread
 
 X_KERNEL, Y_KERNEL, LAM = fm.RBF(1.0), fm.RBF(0.7), 0.01
+SOME = slice(None, None, 7)  # points at which the definition is evaluated
 
 
 def _data(rng, n=1100, columns=3, draws=1, rare=0):
@@ -50,8 +51,8 @@ def test_draws_against_the_definition(draws, case, rng):
     assert result.info.rank > 0
     assert result.info.certificate == "rigorous"
     assert result.error_bound <= result.tol
-    error = np.abs(result.values - _definition(x, y, d, x, weights))
-    assert (error <= result.error_bounds + 1e-13).all()
+    error = np.abs(result.values[SOME] - _definition(x, y, d, x[SOME], weights))
+    assert (error <= result.error_bounds[SOME] + 1e-13).all()
 
 
 def test_gaussians_against_the_definition(rng):
@@ -59,13 +60,13 @@ def test_gaussians_against_the_definition(rng):
     std = rng.uniform(0.1, 1, y.shape)
     result = _cce(x, y, fm.Gaussian(d[:, 0], std))
     assert (result.info.form, result.info.solver) == ("dense", "lowrank")
-    a = coefficients(X_KERNEL, x, x, LAM)
+    a = coefficients(X_KERNEL, x, x[SOME], LAM)
     mean, wide = np.concatenate([y, d[:, 0]]), np.concatenate([0 * y, std])
     wider = 1 + 2 * 0.7 * (wide[:, None] ** 2 + wide[None] ** 2)
     k = np.prod(np.exp(-0.7 * (mean[:, None] - mean[None]) ** 2 / wider) / np.sqrt(wider), axis=2)
     c = np.concatenate([a, -a])
     expected = np.sqrt(np.maximum(np.einsum("iq,iq->q", c, k @ c), 0.0))
-    assert (np.abs(result.values - expected) <= result.error_bounds + 1e-13).all()
+    assert (np.abs(result.values[SOME] - expected) <= result.error_bounds[SOME] + 1e-13).all()
     assert result.error_bound <= result.tol
 
 

@@ -11,10 +11,10 @@ OPTIONS = {"x_kernel": fm.RBF(1.0), "y_kernel": fm.RBF(0.5), "lam": 0.01, "solve
 
 @pytest.fixture(autouse=True)
 def _few_rows_suffice(monkeypatch):
-    monkeypatch.setattr(outputs, "LEAST_ROWS", 2000)
+    monkeypatch.setattr(outputs, "LEAST_ROWS", 1000)
 
 
-def problem(n=2500, seed=0, far=()):
+def problem(n=1200, seed=0, far=()):
     """Student-t predictions in two columns; a few outcomes may be ``far`` from all predictions."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 2))

@@ -59,7 +59,7 @@ def test_peak_bytes_of_the_low_rank_form_are_those_measured(n, d, options):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(("n", "d", "points"), [(4000, 2, 600_000), (2000, 8, 300_000)])
+@pytest.mark.parametrize(("n", "d", "points"), [(3000, 2, 300_000), (2000, 8, 200_000)])
 def test_peak_bytes_of_many_points_are_those_measured(n, d, points):
     """Images of a million points were 240 MB: they are made in blocks."""
     options = "dict(solver='cg', x_kernel=fm.RBF(0.1), y_kernel=fm.RBF(0.5), lam=0.1)"
@@ -71,7 +71,7 @@ def test_peak_bytes_of_many_points_are_those_measured(n, d, points):
 def test_peak_bytes_of_heavy_tails_are_those_measured():
     """Features of all outputs counted, 2.2 GB of them, although they are computed in blocks."""
     options = "dict(x_kernel=fm.RBF(0.5), y_kernel=fm.RBF(0.5), lam=0.01, tol=1e-5)"
-    assert_stated(16000, 2, options, 0, "cg", tails=1.5)
+    assert_stated(8000, 2, options, 0, "cg", tails=1.5)
 
 
 def assert_stated(n, d, options, points, expected_solver, tails=None):

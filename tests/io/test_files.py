@@ -177,12 +177,19 @@ def test_the_file_of_a_live_run_stays_and_that_of_a_killed_one_goes(tmp_path):
 
 
 SAVING = """
+import os
 import sys
 import numpy as np
 from fastmcmd.storage import write_file
-print("begun", flush=True)
-for turn in range(10**9):
-    write_file(sys.argv[1], {"a": np.full(20_000, float(turn))}, {"turn": turn})
+def write_forever():
+    for turn in range(10**9):
+        write_file(sys.argv[1], {"a": np.full(20_000, float(turn))}, {"turn": turn})
+for _ in sys.stdin:  # a process for each line
+    child = os.fork()
+    if not child:
+        write_forever()
+    print(child, flush=True)
+    print(os.waitpid(child, 0), flush=True)
 """
 
 
@@ -195,14 +202,18 @@ def test_killed_at_random_moments(tmp_path):
     target = tmp_path / "a.npz"
     rng = np.random.default_rng(int(time.time()))
     command = [sys.executable, "-c", SAVING, target]
-    for _ in range(6):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as run:
-            assert run.stdout.readline() == "begun\n"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, bufsize=1, env=environment()) as run:
+        for _ in range(6):
+            print(file=run.stdin)
+            child = int(run.stdout.readline())
             time.sleep(rng.uniform(0.01, 0.3))
-            run.send_signal(signal.SIGKILL)
-        if target.exists():
-            arrays, settings, _ = read_file(target, "array")
-            assert set(arrays["a"]) == {float(settings["turn"])}
+            os.kill(child, signal.SIGKILL)
+            assert run.stdout.readline() == f"({child}, {int(signal.SIGKILL)})\n"
+            if target.exists():
+                arrays, settings, _ = read_file(target, "array")
+                assert set(arrays["a"]) == {float(settings["turn"])}
+        run.stdin.close()
     write_file(target, {"a": np.zeros(1)}, {})
     assert names(tmp_path) == ["a.npz"]
 

@@ -100,7 +100,7 @@ def test_difference_is_that_of_the_curves(rng):
 @pytest.mark.parametrize("kind", ["mean", "quantile", "probability", "same"])
 def test_the_band_of_a_difference_holds(kind):
     """The band holds approximately; tests/simulations/picture_bands.py has more runs and sizes."""
-    assert murphy_coverage(kind, 1000, 150) > 0.95 - 4 * math.sqrt(0.05 * 0.95 / 150)
+    assert murphy_coverage(kind, 500, 150) > 0.95 - 4 * math.sqrt(0.05 * 0.95 / 150)
 
 
 def test_arguments_are_named():

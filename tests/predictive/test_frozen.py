@@ -214,14 +214,15 @@ def test_single_precision_options_are_computed_with_in_double_precision():
 @pytest.mark.parametrize(
     ("name", "shapes", "is_infinite"),
     [
-        ("levy", [()] * N, np.ones(N, bool)),
-        ("burr12", [(1.0, 0.8), (1.0, 0.4)] * 3 + [(1.0, 0.8)], np.arange(N) % 2 == 1),
+        ("levy", [()] * 3, [True, True, True]),
+        ("burr12", [(1.0, 0.8), (1.0, 0.4), (1.0, 0.8)], [False, True, False]),
     ],
 )
 def test_scores_of_heavy_tails_are_infinite_in_all_rows_of_a_shape(name, shapes, is_infinite):
     """The squared tail has an integral if its index exceeds 1/2, at any scale and outcome."""
-    frozen = getattr(stats, name)(*np.array(shapes).T, loc=LOC, scale=SCALE)
-    prediction, y = ScipyPredictive(frozen, N), LOC + 1.5 * SCALE
+    loc, scale = LOC[:3], SCALE[:3]
+    frozen = getattr(stats, name)(*np.array(shapes).T, loc=loc, scale=scale)
+    prediction, y = ScipyPredictive(frozen, 3), loc + 1.5 * scale
     alone = ByQuadrature.crps(prediction, y)
     np.testing.assert_array_equal(np.isinf(alone), is_infinite)
     np.testing.assert_array_equal(prediction.crps(y), alone)
