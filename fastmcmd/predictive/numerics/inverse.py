@@ -235,13 +235,9 @@ class _Brackets:
         x1, f1 = np.where(is_high, high, low), np.where(is_high, self.above, self.below)
         x2, f2 = np.where(is_high, low, high), np.where(is_high, self.below, self.above)
         x3, f3 = self.old, self.value
+        share = root_share((x1, x2, x3), (f1, f2, f3))
         with np.errstate(all="ignore"):
-            xi, phi = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
-            share = f1 / (f2 - f1) * f3 / (f2 - f3) + (x3 - x1) / (x2 - x1) * f1 / (
-                f3 - f1
-            ) * f2 / (f3 - f2)
-            is_safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & (share >= 0) & (share <= 1)
-            return np.where(is_safe, x1 + share * (x2 - x1), np.nan)
+            return np.where((share >= 0) & (share <= 1), x1 + share * (x2 - x1), np.nan)
 
 
 def root_share(numbers: Triple, values: Triple) -> Array:
