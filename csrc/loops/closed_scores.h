@@ -258,27 +258,22 @@ inline void pareto_hazards(row_values& gap, const row_values& xi, const row_valu
   constexpr index_t m = block_rows;
   constexpr double slight = 1e-16, least_product = -0.999999, most_product = 1e300;
   row_values z, product, growth;
-  bool is_usual = true;
+  bool is_usual[m];
   for (index_t k = 0; k < m; ++k) {
     z.at[k] = gap.at[k] / scale.at[k];
     product.at[k] = xi.at[k] * z.at[k];
-    const bool is_moderate = (product.at[k] > least_product) & (product.at[k] < most_product);
-    growth.at[k] = is_moderate ? product.at[k] : 0.0;
-    is_usual &= is_moderate;
+    is_usual[k] = (product.at[k] > least_product) & (product.at[k] < most_product);
+    growth.at[k] = is_usual[k] ? product.at[k] : 0.0;
   }
   logarithms_of_growth(growth);
   for (index_t k = 0; k < m; ++k) {
     const bool is_slight = fabs(product.at[k]) < slight;
     z.at[k] = is_slight ? z.at[k] : growth.at[k] / (is_slight ? 1.0 : xi.at[k]);
   }
-  if (!is_usual) {
-    for (index_t k = 0; k < m; ++k) {
-      const bool is_moderate = (product.at[k] > least_product) & (product.at[k] < most_product);
-      // At and beyond the upper end there is no mass.
-      const bool is_beyond = product.at[k] <= -1.0;
-      if (!is_moderate) z.at[k] = is_beyond ? infinity : pareto_hazard(gap.at[k], xi.at[k], scale.at[k]);
-    }
-  }
+  for_unusual(is_usual, [&](index_t k) {
+    // At and beyond the upper end there is no mass.
+    z.at[k] = product.at[k] <= -1.0 ? infinity : pareto_hazard(gap.at[k], xi.at[k], scale.at[k]);
+  });
   gap = z;
 }
 
@@ -296,25 +291,22 @@ inline void pareto_scores(in y, in shape, in scale, in loc, out scores) {
       hazard.at[k] = greatest(gap.at[k], 0.0);
     }
     pareto_hazards(hazard, xi, unit);
-    bool is_usual = true;
+    bool is_usual[m];
     for (index_t k = 0; k < m; ++k) {
-      share.at[k] = (1.0 - xi.at[k]) * hazard.at[k];
-      is_usual &= (xi.at[k] < 1.0) & is_finite(gap.at[k]);
+      is_usual[k] = (xi.at[k] < 1.0) & is_finite(gap.at[k]);
+      share.at[k] = is_usual[k] ? (1.0 - xi.at[k]) * hazard.at[k] : 1.0;
     }
-    if (is_usual) {
-      exponential_masses(share);
-      for (index_t k = 0; k < m; ++k) {
-        const double part = 1.0 / (2.0 - xi.at[k]) - 2.0 * (share.at[k] / (1.0 - xi.at[k]));
-        score.at[k] = fabs(gap.at[k]) + unit.at[k] * part;
-      }
-    } else {
-      for (index_t k = 0; k < m; ++k) {
-        const double a = 1.0 - xi.at[k], h = hazard.at[k], part = a == 0.0 ? h : -expm1(-a * h) / a;
-        const double sum = fabs(gap.at[k]) + unit.at[k] * (1.0 / greatest(2.0 - xi.at[k], 0.0) - 2.0 * part);
-        const bool is_infinite = xi.at[k] >= 2.0 || fabs(gap.at[k]) == infinity;
-        score.at[k] = is_nan(gap.at[k]) ? gap.at[k] : is_infinite ? infinity : sum;
-      }
+    exponential_masses(share);
+    for (index_t k = 0; k < m; ++k) {
+      const double part = 1.0 / (2.0 - xi.at[k]) - 2.0 * (share.at[k] / (1.0 - xi.at[k]));
+      score.at[k] = fabs(gap.at[k]) + unit.at[k] * part;
     }
+    for_unusual(is_usual, [&](index_t k) {
+      const double a = 1.0 - xi.at[k], h = hazard.at[k], part = a == 0.0 ? h : -expm1(-a * h) / a;
+      const double sum = fabs(gap.at[k]) + unit.at[k] * (1.0 / greatest(2.0 - xi.at[k], 0.0) - 2.0 * part);
+      const bool is_infinite = xi.at[k] >= 2.0 || fabs(gap.at[k]) == infinity;
+      score.at[k] = is_nan(gap.at[k]) ? gap.at[k] : is_infinite ? infinity : sum;
+    });
     write_rows(score, scores, start, n);
   }
 }
@@ -350,8 +342,8 @@ inline void log_laplace_scores(in y, in scale, in shape, out scores) {
       const double s = 1.0 / c.at[k];
       const double power = z.at[k] < 1.0 ? 1.0 + s : s - 1.0, sign = z.at[k] < 1.0 ? -1.0 : 1.0;
       const double sum = sign * z.at[k] * (1.0 - both.at[k]) + part.at[k] / power + s / (4.0 - s * s);
-      const bool is_far = z.at[k] == farthest_ratio;
-      const double value = is_far ? at.at[k] : unit.at[k] * sum;
+      const bool is_far = fabs(z.at[k]) >= farthest_ratio;
+      const double value = is_far ? fabs(at.at[k]) : unit.at[k] * sum;
       score.at[k] = !is_finite(at.at[k]) ? at.at[k] - at.at[k] : c.at[k] > 1.0 ? value : infinity;
     }
     write_rows(score, scores, start, n);

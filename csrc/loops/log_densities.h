@@ -1,5 +1,5 @@
 // Log densities at one outcome of each row, for families without special functions. Blocks of rows become vector
-// instructions; those with extreme numbers take the functions of the C library.
+// instructions; rows with extreme numbers take the functions of the C library.
 #pragma once
 
 #include "closed_scores.h"
@@ -7,7 +7,6 @@
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
 constexpr double log_2 = 0.6931471805599453;
-constexpr double least_usual = 1e-300, most_usual = 1e300;  // of numbers whose ratios keep their digits
 
 // Outcomes, and parameters in the order of each family.
 struct density_rows {
@@ -85,18 +84,13 @@ struct log_normal_density {  // mean and standard deviation of the logarithm
 
 // Writes log(y / scale), the logarithm of z^(c - 1) below 1 and of z^(-c - 1) above, and log(factor c / scale).
 inline void log_powers(const density_rows& of, double factor, row_values& log_z, row_values& power, row_values& height) {
-  bool is_usual = true;
+  row_values peak;
   for (index_t k = 0; k < block_rows; ++k) {
     log_z.at[k] = of.y.at[k] / of.a.at[k];
-    height.at[k] = factor * of.b.at[k] / of.a.at[k];
-    is_usual &= height.at[k] > least_usual && height.at[k] < most_usual;
+    peak.at[k] = factor * of.b.at[k];
   }
   row_logarithms(log_z);  // NaN for negative numbers
-  if (is_usual) {
-    row_logarithms(height);
-  } else {
-    for (index_t k = 0; k < block_rows; ++k) height.at[k] = log(factor * of.b.at[k]) - log(of.a.at[k]);
-  }
+  ratio_logarithms(peak, of.a, height);
   for (index_t k = 0; k < block_rows; ++k) {
     const double exponent = (log_z.at[k] > 0.0 ? -of.b.at[k] : of.b.at[k]) - 1.0;
     power.at[k] = exponent == 0.0 ? 0.0 : exponent * log_z.at[k];  // also where log_z is infinite
@@ -151,36 +145,24 @@ struct pareto_density {  // shape, scale, location
 // Of generalised extreme values with the shape -s. They follow from Gumbel's, of which log(1 + s z) / s is an outcome.
 struct extreme_density {  // shape, location, scale
   static void write(const density_rows& of, row_values& logs) {
-    constexpr double least_growth = -0.999999, farthest_outcome = -700.0;
+    constexpr double least_growth = -0.999999, most_growth = 1e300, farthest_outcome = -700.0;
     row_values z, growth, gumbel, power;
-    bool is_usual = true;
+    bool is_usual[block_rows];
     for (index_t k = 0; k < block_rows; ++k) {
       z.at[k] = (of.y.at[k] - of.b.at[k]) / of.c.at[k];
       growth.at[k] = -of.a.at[k] * z.at[k];
-      const bool is_moderate = (growth.at[k] > least_growth) & (growth.at[k] < most_usual);
-      gumbel.at[k] = is_moderate ? growth.at[k] : 0.0;
-      is_usual &= is_moderate;
+      is_usual[k] = (growth.at[k] > least_growth) & (growth.at[k] < most_growth);
+      gumbel.at[k] = is_usual[k] ? growth.at[k] : 0.0;
     }
     logarithms_of_growth(gumbel);
-    if (!is_usual) {
-      for (index_t k = 0; k < block_rows; ++k) {
-        const bool is_moderate = (growth.at[k] > least_growth) & (growth.at[k] < most_usual);
-        if (!is_moderate) gumbel.at[k] = growth.at[k] <= -1.0 ? 0.0 : log1p(growth.at[k]);
-      }
-    }
-    is_usual = true;
+    for_unusual(is_usual, [&](index_t k) { gumbel.at[k] = growth.at[k] <= -1.0 ? 0.0 : log1p(growth.at[k]); });
     for (index_t k = 0; k < block_rows; ++k) {
       gumbel.at[k] = of.a.at[k] == 0.0 ? z.at[k] : gumbel.at[k] / -of.a.at[k];
-      power.at[k] = -gumbel.at[k];
-      is_usual &= gumbel.at[k] > farthest_outcome;
+      is_usual[k] = gumbel.at[k] > farthest_outcome;
+      power.at[k] = is_usual[k] ? -gumbel.at[k] : 0.0;
     }
-    const row_values exponent = power;
     exponentials(power.at);
-    if (!is_usual) {
-      for (index_t k = 0; k < block_rows; ++k) {
-        if (!(gumbel.at[k] > farthest_outcome)) power.at[k] = exp(exponent.at[k]);
-      }
-    }
+    for_unusual(is_usual, [&](index_t k) { power.at[k] = exp(-gumbel.at[k]); });
     logs = of.c;
     row_logarithms(logs);
     for (index_t k = 0; k < block_rows; ++k) {
@@ -276,16 +258,9 @@ inline void normal_mixture_logs(in y, ins means, ins stds, ins weights, out logs
       for (index_t k = 0; k < m; ++k) weight.at[k] = weights[start + (k < n ? k : 0)][j];
       for (index_t k = 0; k < m; ++k) {
         const double z = (at.at[k] - mean.at[k]) / std.at[k];
-        height.at[k] = weight.at[k] / std.at[k];
         term.at[k] = -(0.5 * z) * z;
       }
-      bool is_usual = true;
-      for (index_t k = 0; k < m; ++k) is_usual &= (height.at[k] > least_usual) & (height.at[k] < most_usual);
-      if (is_usual) {
-        row_logarithms(height);
-      } else {
-        for (index_t k = 0; k < m; ++k) height.at[k] = log(weight.at[k]) - log(std.at[k]);
-      }
+      ratio_logarithms(weight, std, height);
       // A component of weight 0 contributes nothing.
       for (index_t k = 0; k < m; ++k) {
         term.at[k] = height.at[k] == -infinity ? -infinity : term.at[k] + (height.at[k] - half_log_2pi);

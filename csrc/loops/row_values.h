@@ -31,16 +31,40 @@ inline void write_rows(const row_values& rows, out to, index_t start, index_t n)
   }
 }
 
+// Calls work(k) for the rows of a block that are not usual: those beside them keep the results of vectors.
+template <class Work>
+inline void for_unusual(const bool (&is_usual)[block_rows], Work work) {
+  bool is_all = true;
+  for (index_t k = 0; k < block_rows; ++k) is_all &= is_usual[k];
+  if (is_all) return;
+  for (index_t k = 0; k < block_rows; ++k) {
+    if (!is_usual[k]) work(k);
+  }
+}
+
 // Replaces numbers by their logarithms, as log does.
 inline void row_logarithms(row_values& x) {
-  double low = x.at[0], high = x.at[0];
-  for (index_t k = 1; k < block_rows; ++k) {
-    low = least(low, x.at[k]);
-    high = greatest(high, x.at[k]);
+  constexpr double least_normal = 2.3e-308;
+  const row_values given = x;
+  bool is_usual[block_rows];
+  for (index_t k = 0; k < block_rows; ++k) {
+    is_usual[k] = (x.at[k] >= least_normal) & (x.at[k] < infinity);
+    x.at[k] = is_usual[k] ? x.at[k] : 1.0;
   }
-  bool is_missing = false;
-  for (index_t k = 0; k < block_rows; ++k) is_missing |= is_nan(x.at[k]);
-  logarithms(x, is_missing ? 0.0 : low, high);
+  logarithms(x, 1.0, 1.0);
+  for_unusual(is_usual, [&](index_t k) { x.at[k] = log(given.at[k]); });
+}
+
+// Writes logarithms of ratios of positive numbers, which may leave the range of doubles.
+inline void ratio_logarithms(const row_values& a, const row_values& b, row_values& logs) {
+  constexpr double least_ratio = 1e-300, most_ratio = 1e300;
+  bool is_usual[block_rows];
+  for (index_t k = 0; k < block_rows; ++k) {
+    logs.at[k] = a.at[k] / b.at[k];
+    is_usual[k] = (logs.at[k] > least_ratio) & (logs.at[k] < most_ratio);
+  }
+  row_logarithms(logs);
+  for_unusual(is_usual, [&](index_t k) { logs.at[k] = log(a.at[k]) - log(b.at[k]); });
 }
 
 // Replaces x > -1 by log(1 + x), whose digits all count where x is small, too: to the logarithm of the rounded sum is

@@ -159,9 +159,7 @@ class Predictive(Abstract):
         rise = mass_between(below, at_least, upto, above)
         return self.piece_scores(y, CDFPiece(low, high, below, rise, above))
 
-    def interval_masses(
-        self, low: Array, high: Array
-    ) -> tuple[Array, Array, Array, Array, Array]:
+    def interval_masses(self, low: Array, high: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Return P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high) (n,).
 
         The distributions are continuous. The last one is a difference of the smaller tails.

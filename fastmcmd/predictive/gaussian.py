@@ -117,9 +117,7 @@ class Gaussian(Predictive):
         """Return P(Y <= y) and P(Y > y) (n,), or (n, k) per component."""
         return symmetric_tails(SymmetricFamily.NORMAL, *self._broadcast(y))
 
-    def interval_masses(
-        self, low: Array, high: Array
-    ) -> tuple[Array, Array, Array, Array, Array]:
+    def interval_masses(self, low: Array, high: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Return P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high) (n,)."""
         if self.columns > 1:
             return super().interval_masses(low, high)

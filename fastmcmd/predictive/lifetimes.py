@@ -99,6 +99,9 @@ class Exponential(Family):
         if rate is None:
             with np.errstate(over="ignore"):
                 rate = 1 / parameters(("scale",), scale=scale)["scale"]
+            if rate.max(initial=0.0) < np.inf:
+                super().__init__({"rate": rate})
+                return
         super().__init__(parameters(("rate",), rate=rate))
 
     @property

@@ -38,9 +38,7 @@ class Symmetric(Family):
         """Return P(Y <= y) and P(Y > y) (n,)."""
         return symmetric_tails(self._symmetric, self.outcomes(y), self.loc, self.scale)
 
-    def interval_masses(
-        self, low: Array, high: Array
-    ) -> tuple[Array, Array, Array, Array, Array]:
+    def interval_masses(self, low: Array, high: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Return P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high) (n,)."""
         return interval_masses(self._symmetric, low, high, self.loc, self.scale)
 
