@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
@@ -96,7 +94,7 @@ class LogLaplace(_LogSymmetric):
         """Return the continuous ranked probability score (n,), in closed form."""
         return log_laplace_scores(np.broadcast_to(self.outcomes(y), self.shape), *self._values)
 
-    def _freeze(self) -> Any:
+    def _freeze(self) -> object:
         from scipy import stats
 
         return stats.loglaplace(self.concentration, scale=self.scale)
@@ -147,7 +145,7 @@ class LogLogistic(_LogSymmetric):
         """Return the continuous ranked probability score (n,), in closed form."""
         return ScipyPredictive.crps(self, y)
 
-    def _freeze(self) -> Any:
+    def _freeze(self) -> object:
         from scipy import stats
 
         return stats.fisk(self.concentration, scale=self.scale)

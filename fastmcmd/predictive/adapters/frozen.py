@@ -475,8 +475,9 @@ def _is_allowed(frozen: rv_frozen) -> bool:
     family = frozen.dist
     if is_of_scipy(family):  # without the ends, which may take a power of each row
         shapes, loc, scale = family._parse_args(*frozen.args, **frozen.kwds)
+        *shapes, loc, scale = np.broadcast_arrays(*shapes, loc, scale)
         if np.isfinite(loc).all() and np.isfinite(scale).all():
-            return bool(np.all(family._argcheck(*shapes)) and np.all(np.asarray(scale) > 0))
+            return bool(np.all(family._argcheck(*shapes) & (scale > 0)))
     return not np.isnan(frozen.support()[0]).any()
 
 

@@ -71,13 +71,13 @@ def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
     a = shape[:, None]
     # At infinity all integrals are 0, as for distributions that are censored on one side.
-    used = 3 if (piece.high < np.inf).any() else 2
-    ends = slice(0, used, 2)
-    tails = _with_zeros(by_rows(smaller_tails, a, places[:, :used], a, step=SLOW_STEP), 3)
+    count = 3 if (piece.high < np.inf).any() else 2
+    ends = slice(0, count, 2)
+    tails = _with_zeros(by_rows(smaller_tails, a, places[:, :count], a, step=SLOW_STEP), 3)
     if is_cdf:
         piece = cdf_piece(piece.low, piece.high, places - a, tails)
     height = by_rows(log_height, shape)[:, None]
-    means = _with_zeros(by_rows(_mean_above, places[:, :used], a, height), 3)
+    means = _with_zeros(by_rows(_mean_above, places[:, :count], a, height), 3)
     unit = _unit(places - a, shape, tails, means)
     total = by_rows(half_ratio, shape) / np.sqrt(np.pi) / unit
     with np.errstate(invalid="ignore", over="ignore"):
