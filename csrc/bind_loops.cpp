@@ -130,6 +130,13 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "symmetric_scores", loops.symmetric_scores);
   def(m, "two_piece_scores", loops.two_piece_scores);
   def(m, "exponential_scores", loops.exponential_scores);
+  def(m, "linear_scores", loops.linear_scores);
+  def(m, "pareto_scores", loops.pareto_scores);
+  def(m, "log_laplace_scores", loops.log_laplace_scores);
+  def(m, "log_densities", loops.log_densities);
+  def(m, "normal_mixture_logs", loops.normal_mixture_logs);
+  def(m, "bounded_copy", loops.bounded_copy);
+  def(m, "interval_masses", loops.interval_masses);
   def(m, "symmetric_tails", loops.symmetric_tails);
   def(m, "piece_scores", loops.piece_scores);
   def(m, "piece_sums", loops.piece_sums);

@@ -1,10 +1,12 @@
 // Loops over rows, compiled once per instruction set like kernels.cpp and under its rule: nothing here may
 // instantiate an inline function that another object could share. Products and sums are not contracted, so
 // results do not depend on the instruction set.
+#include "loops/bounds.h"
 #include "loops/bumps.h"
 #include "loops/classes.h"
 #include "loops/closed_scores.h"
 #include "loops/corrections.h"
+#include "loops/count_log_masses.h"
 #include "loops/counts.h"
 #include "loops/densities.h"
 #include "loops/distances.h"
@@ -17,6 +19,7 @@
 #include "loops/integrals.h"
 #include "loops/isotonic.h"
 #include "loops/lattice.h"
+#include "loops/log_densities.h"
 #include "loops/metrics.h"
 #include "loops/mixtures.h"
 #include "loops/nodes.h"
@@ -49,7 +52,8 @@ const loop_table loops = {
     double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
     mixture_quantiles, mid_ranks, outcome_bumps, lattice_sums, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
     correction_weights, error_sums, resampled_sums, linear_squares, running_weights, spread_pieces, comoments, spread_sums, check_losses, interval_scores, gamma_log_densities,
-    symmetric_scores, two_piece_scores, exponential_scores, symmetric_tails, piece_scores, piece_sums, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
+    symmetric_scores, two_piece_scores, exponential_scores, linear_scores, pareto_scores, log_laplace_scores, log_densities,
+    normal_mixture_logs, bounded_copy, symmetric_tails, interval_masses, piece_scores, piece_sums, isotonic_rows, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
     step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, roots_of_forms,
     chebyshev_moments, add_quadratic_forms, smooth_panels, project_bumps, row_distances,
     matern_of_normals, matern_of_normal_pairs,

@@ -553,6 +553,44 @@ def two_piece_scores(family: int, y: _F64, loc: _F64, lower: _F64, upper: _F64, 
 def exponential_scores(y: _F64, rate: _F64, mass: _F64, out: _F64) -> None:
     """Write the CRPS of exponential distributions; ``mass`` at 0 may be empty."""
 
+def linear_scores(
+    y: _F64, low: _F64, high: _F64, below: _F64, rise: _F64, above: _F64, out: _F64
+) -> None:
+    """Write integrals of ``(F(t) - 1{t >= y})^2`` from low to high, where F is linear.
+
+    F rises from ``below`` by ``rise`` to ``1 - above``. Without these three, F is the uniform cdf, and the
+    distance of y to the interval is added.
+    """
+
+def pareto_scores(y: _F64, shape: _F64, scale: _F64, loc: _F64, out: _F64) -> None:
+    """Write the CRPS of generalised Pareto distributions."""
+
+def log_laplace_scores(y: _F64, scale: _F64, shape: _F64, out: _F64) -> None:
+    """Write the CRPS of log-Laplace distributions: infinite for shapes up to 1, NaN for infinite y."""
+
+def log_densities(family: int, y: _F64, a: _F64, b: _F64, c: _F64, out: _F64) -> None:
+    """Write log densities of a family, by its number; parameters that it lacks are empty."""
+
+def normal_mixture_logs(y: _F64, means: _F64, stds: _F64, weights: _F64, out: _F64) -> None:
+    """Write log densities of normal mixtures, from means and stds (K, n) and weights (n, K)."""
+
+def bounded_copy(x: _F64, copy: _F64, bounds: _F64) -> None:
+    """Copy x, and write its least and largest number to ``bounds`` (2,): NaN if one is not finite."""
+
+def interval_masses(
+    family: int,
+    low: _F64,
+    high: _F64,
+    loc: _F64,
+    scale: _F64,
+    below: _F64,
+    at_least: _F64,
+    upto: _F64,
+    above: _F64,
+    inside: _F64,
+) -> None:
+    """Write P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high)."""
+
 def symmetric_tails(family: int, y: _F64, loc: _F64, scale: _F64, below: _F64, above: _F64) -> None:
     """Write P(Y <= y) and P(Y > y) of normal (0), logistic (1) or Laplace distributions (2)."""
 

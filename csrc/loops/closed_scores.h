@@ -1,7 +1,7 @@
 // Scores and tails of normal, logistic and Laplace distributions, and of parts of them on intervals, in closed form.
 #pragma once
 
-#include "densities.h"
+#include "row_values.h"
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
@@ -26,13 +26,13 @@ constexpr double most_lost_share = 300.0;  // ratio of the terms of a sum to the
 // of -t f(t) up to -x, and the integral Q of 2 M(t) f(t) up to -x. 'total' is that of Q over the line, and 'at_centre'
 // the continuous ranked probability score at 0.
 struct tail_values {
-  node_values tail, mean, square;
+  row_values tail, mean, square;
 };
 
 // Replaces x >= 0 by exp(x^2) erfc(x).
-inline void scaled_complements(node_values& x) {
-  constexpr index_t m = panel_nodes;
-  node_values t, series;
+inline void scaled_complements(row_values& x) {
+  constexpr index_t m = block_rows;
+  row_values t, series;
   for (index_t k = 0; k < m; ++k) {
     t.at[k] = (x.at[k] - erfc_middle) / (x.at[k] + erfc_middle);
     series.at[k] = scaled_erfc[0];
@@ -44,10 +44,10 @@ inline void scaled_complements(node_values& x) {
 }
 
 // Replaces x >= 0 by 1 - exp(-x), whose digits all count where x is small, too.
-inline void exponential_masses(node_values& x) {
-  constexpr index_t m = panel_nodes;
+inline void exponential_masses(row_values& x) {
+  constexpr index_t m = block_rows;
   constexpr const double* q = exp_constants<double>::q;
-  node_values power, small;
+  row_values power, small;
   for (index_t k = 0; k < m; ++k) power.at[k] = -x.at[k];
   exponentials(power.at);
   for (index_t k = 0; k < m; ++k) {
@@ -60,9 +60,9 @@ inline void exponential_masses(node_values& x) {
 }
 
 // exp(-x^2 / 2). The square is split: rounding it would cost digits of small values.
-inline void normal_heights(const node_values& x, node_values& height) {
-  constexpr index_t m = panel_nodes;
-  node_values rest;
+inline void normal_heights(const row_values& x, row_values& height) {
+  constexpr index_t m = block_rows;
+  row_values rest;
   for (index_t k = 0; k < m; ++k) {
     uint64_t bits;
     memcpy(&bits, &x.at[k], sizeof bits);
@@ -81,10 +81,10 @@ inline void normal_heights(const node_values& x, node_values& height) {
 
 struct standard_normal {
   static constexpr double total = inverse_root_pi, at_centre = (root_2 - 1.0) * inverse_root_pi;
-  static void tails(const node_values& size, tail_values& of, bool squares) {
-    constexpr index_t m = panel_nodes;
+  static void tails(const row_values& size, tail_values& of, bool squares) {
+    constexpr index_t m = block_rows;
     constexpr double peak = 0.3989422804014327;
-    node_values height, scaled;
+    row_values height, scaled;
     normal_heights(size, height);
     for (index_t k = 0; k < m; ++k) scaled.at[k] = size.at[k] / root_2;
     scaled_complements(scaled);
@@ -103,9 +103,9 @@ struct standard_normal {
 
 struct standard_logistic {
   static constexpr double total = 1.0, at_centre = 0.3862943611198906;  // 2 log 2 - 1
-  static void tails(const node_values& size, tail_values& of, bool) {
-    constexpr index_t m = panel_nodes;
-    node_values small, logs;
+  static void tails(const row_values& size, tail_values& of, bool) {
+    constexpr index_t m = block_rows;
+    row_values small, logs;
     for (index_t k = 0; k < m; ++k) small.at[k] = -size.at[k];
     exponentials(small.at);
     for (index_t k = 0; k < m; ++k) logs.at[k] = 1.0 + small.at[k];
@@ -122,9 +122,9 @@ struct standard_logistic {
 
 struct standard_laplace {
   static constexpr double total = 0.75, at_centre = 0.25;
-  static void tails(const node_values& size, tail_values& of, bool) {
-    constexpr index_t m = panel_nodes;
-    node_values small;
+  static void tails(const row_values& size, tail_values& of, bool) {
+    constexpr index_t m = block_rows;
+    row_values small;
     for (index_t k = 0; k < m; ++k) small.at[k] = -size.at[k];
     exponentials(small.at);
     for (index_t k = 0; k < m; ++k) {
@@ -141,21 +141,20 @@ inline double within_reach(double size) { return size < farthest ? size : farthe
 // Writes continuous ranked probability scores at y: |y - loc| + scale (2 M - 2 x T - total), x = |y - loc| / scale.
 template <class Family>
 void symmetric_scores_of(in y, in loc, in scale, out scores) {
-  constexpr index_t m = panel_nodes;
+  constexpr index_t m = block_rows;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
-    node_values size;
+    const row_values at = rows_from(y, start, n), centre = rows_from(loc, start, n), unit = rows_from(scale, start, n);
+    row_values gap, size, score;
     tail_values of;
-    for (index_t k = 0; k < m; ++k) {
-      const index_t i = start + (k < n ? k : 0);
-      size.at[k] = within_reach(fabs(y[i] - loc[i]) / scale[i]);
-    }
+    for (index_t k = 0; k < m; ++k) gap.at[k] = fabs(at.at[k] - centre.at[k]);
+    for (index_t k = 0; k < m; ++k) size.at[k] = within_reach(gap.at[k] / unit.at[k]);
     Family::tails(size, of, false);
-    for (index_t k = 0; k < n; ++k) {
-      const index_t i = start + k;
+    for (index_t k = 0; k < m; ++k) {
       const double part = 2.0 * (of.mean.at[k] - size.at[k] * of.tail.at[k]) - Family::total;
-      scores[i] = fabs(y[i] - loc[i]) + scale[i] * part;
+      score.at[k] = gap.at[k] + unit.at[k] * part;
     }
+    write_rows(score, scores, start, n);
   }
 }
 
@@ -164,69 +163,252 @@ void symmetric_scores_of(in y, in loc, in scale, out scores) {
 // the score is |y - loc| + 2 w (D(y) - d - |y - loc|) + 2 (w^2 d + w'^2 d').
 template <class Family>
 void two_piece_scores_of(in y, in loc, in lower, in upper, out scores) {
-  constexpr index_t m = panel_nodes;
+  constexpr index_t m = block_rows;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
-    node_values size;
+    const row_values at = rows_from(y, start, n), centre = rows_from(loc, start, n);
+    const row_values left = rows_from(lower, start, n), right = rows_from(upper, start, n);
+    row_values gap, size, score;
     tail_values of;
     for (index_t k = 0; k < m; ++k) {
-      const index_t i = start + (k < n ? k : 0);
-      size.at[k] = within_reach(fabs(y[i] - loc[i]) / (y[i] > loc[i] ? upper[i] : lower[i]));
+      gap.at[k] = fabs(at.at[k] - centre.at[k]);
+      size.at[k] = within_reach(gap.at[k] / (at.at[k] > centre.at[k] ? right.at[k] : left.at[k]));
     }
     Family::tails(size, of, false);
-    for (index_t k = 0; k < n; ++k) {
-      const index_t i = start + k;
-      const double below = 1.0 / (1.0 + upper[i] / lower[i]), above = 1.0 / (1.0 + lower[i] / upper[i]);
-      const double weighted = y[i] > loc[i] ? above * upper[i] : below * lower[i];
+    for (index_t k = 0; k < m; ++k) {
+      const double low = left.at[k], high = right.at[k];
+      const double below = 1.0 / (1.0 + high / low), above = 1.0 / (1.0 + low / high);
+      const double weighted = at.at[k] > centre.at[k] ? above * high : below * low;
       const double part = 2.0 * (of.mean.at[k] - size.at[k] * of.tail.at[k]) - Family::total - Family::at_centre;
-      const double both = below * below * lower[i] + above * above * upper[i];
-      scores[i] = fabs(y[i] - loc[i]) + 2.0 * (weighted * part + Family::at_centre * both);
+      const double both = below * below * low + above * above * high;
+      score.at[k] = gap.at[k] + 2.0 * (weighted * part + Family::at_centre * both);
     }
+    write_rows(score, scores, start, n);
   }
 }
 
 // Writes scores of exponential distributions, with further masses p at 0 if there are any. With a = 1 - p, the score is
 // |y| - a (2 (1 - exp(-rate y)) - a / 2) / rate, whose exponential is 1 for y < 0.
 inline void exponential_scores(in y, in rate, in mass, out scores) {
-  constexpr index_t m = panel_nodes;
+  constexpr index_t m = block_rows;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
-    node_values cdf;
-    for (index_t k = 0; k < m; ++k) {
-      const index_t i = start + (k < n ? k : 0);
-      cdf.at[k] = greatest(y[i], 0.0) * rate[i];
-    }
+    const row_values at = rows_from(y, start, n), speed = rows_from(rate, start, n);
+    row_values cdf, share, score;
+    for (index_t k = 0; k < m; ++k) cdf.at[k] = greatest(at.at[k], 0.0) * speed.at[k];
     exponential_masses(cdf);
-    for (index_t k = 0; k < n; ++k) {
-      const index_t i = start + k;
-      const double share = mass.n ? 1.0 - mass[i] : 1.0;
-      scores[i] = fabs(y[i]) - share * (2.0 * cdf.at[k] - 0.5 * share) / rate[i];
+    if (mass.n) {
+      share = rows_from(mass, start, n);
+      for (index_t k = 0; k < m; ++k) share.at[k] = 1.0 - share.at[k];
+    } else {
+      for (index_t k = 0; k < m; ++k) share.at[k] = 1.0;
     }
+    for (index_t k = 0; k < m; ++k) {
+      score.at[k] = fabs(at.at[k]) - share.at[k] * (2.0 * cdf.at[k] - 0.5 * share.at[k]) / speed.at[k];
+    }
+    write_rows(score, scores, start, n);
   }
+}
+
+// Writes integrals of (F(t) - 1{t >= y})^2 from low to high, where F rises in a straight line from 'below' by 'rise' to
+// 1 - 'above'. Without masses, F is the uniform cdf, and the distance of y to the interval is added.
+inline void linear_scores(in y, in low, in high, in below, in rise, in above, out scores) {
+  constexpr index_t m = block_rows;
+  for (index_t start = 0; start < y.n; start += m) {
+    const index_t n = least(m, y.n - start);
+    const row_values at = rows_from(y, start, n), left = rows_from(low, start, n), right = rows_from(high, start, n);
+    row_values length, share, score;
+    for (index_t k = 0; k < m; ++k) {
+      // NaN, which greatest and least take for a number, passes through the difference.
+      const double place = least(greatest(at.at[k], left.at[k]), right.at[k]);
+      length.at[k] = right.at[k] - left.at[k];
+      share.at[k] = (place - left.at[k]) / length.at[k];
+      score.at[k] = fabs(at.at[k] - place);
+    }
+    if (rise.n) {
+      const row_values first = rows_from(below, start, n), w = rows_from(rise, start, n);
+      const row_values last = rows_from(above, start, n);
+      for (index_t k = 0; k < m; ++k) {
+        const double s = share.at[k], risen = w.at[k] * s, rest = w.at[k] * (1.0 - s);
+        const double a = first.at[k] * first.at[k] + risen * (first.at[k] + risen / 3.0);
+        const double b = last.at[k] * last.at[k] + rest * (last.at[k] + rest / 3.0);
+        score.at[k] = length.at[k] * (s * a + (1.0 - s) * b);
+      }
+    } else {
+      for (index_t k = 0; k < m; ++k) {
+        const double s = share.at[k];
+        score.at[k] += length.at[k] * (s * s - s + 1.0 / 3.0);
+      }
+    }
+    write_rows(score, scores, start, n);
+  }
+}
+
+// -log P(Y > gap) of generalised Pareto distributions from 0 on, log(1 + xi z) / xi with z = gap / scale >= 0.
+inline double pareto_hazard(double gap, double xi, double scale) {
+  constexpr double slight = 1e-16;  // product below which log(1 + x) is x to rounding
+  const double z = gap / scale, product = xi * z;
+  if (fabs(product) < slight || xi == 0.0) return z;
+  if (xi > 0.0 && !is_finite(product) && is_finite(gap)) return (log(xi) + log(gap) - log(scale)) / xi;
+  return log1p(greatest(product, -1.0)) / xi;
+}
+
+// Replaces gaps >= 0 by their hazards.
+inline void pareto_hazards(row_values& gap, const row_values& xi, const row_values& scale) {
+  constexpr index_t m = block_rows;
+  constexpr double slight = 1e-16, least_product = -0.999999, most_product = 1e300;
+  row_values z, product, growth;
+  bool is_usual[m];
+  for (index_t k = 0; k < m; ++k) {
+    z.at[k] = gap.at[k] / scale.at[k];
+    product.at[k] = xi.at[k] * z.at[k];
+    is_usual[k] = (product.at[k] > least_product) & (product.at[k] < most_product);
+    growth.at[k] = is_usual[k] ? product.at[k] : 0.0;
+  }
+  logarithms_of_growth(growth);
+  for (index_t k = 0; k < m; ++k) {
+    const bool is_slight = fabs(product.at[k]) < slight;
+    z.at[k] = is_slight ? z.at[k] : growth.at[k] / (is_slight ? 1.0 : xi.at[k]);
+  }
+  for_unusual(is_usual, [&](index_t k) {
+    // At and beyond the upper end there is no mass.
+    z.at[k] = product.at[k] <= -1.0 ? infinity : pareto_hazard(gap.at[k], xi.at[k], scale.at[k]);
+  });
+  gap = z;
+}
+
+// Writes scores of generalised Pareto distributions. With z = (y - loc) / scale, the hazard h at y and a = 1 - xi, the
+// score is scale (|z| - 2 (1 - exp(-a h)) / a + 1 / (2 - xi)), with h for the fraction at a = 0; infinite for xi >= 2.
+inline void pareto_scores(in y, in shape, in scale, in loc, out scores) {
+  constexpr index_t m = block_rows;
+  for (index_t start = 0; start < y.n; start += m) {
+    const index_t n = least(m, y.n - start);
+    const row_values at = rows_from(y, start, n), xi = rows_from(shape, start, n), unit = rows_from(scale, start, n);
+    const row_values origin = rows_from(loc, start, n);
+    row_values gap, hazard, share, score;
+    for (index_t k = 0; k < m; ++k) {
+      gap.at[k] = at.at[k] - origin.at[k];
+      hazard.at[k] = greatest(gap.at[k], 0.0);
+    }
+    pareto_hazards(hazard, xi, unit);
+    bool is_usual[m];
+    for (index_t k = 0; k < m; ++k) {
+      is_usual[k] = (xi.at[k] < 1.0) & is_finite(gap.at[k]);
+      share.at[k] = is_usual[k] ? (1.0 - xi.at[k]) * hazard.at[k] : 1.0;
+    }
+    exponential_masses(share);
+    for (index_t k = 0; k < m; ++k) {
+      const double part = 1.0 / (2.0 - xi.at[k]) - 2.0 * (share.at[k] / (1.0 - xi.at[k]));
+      score.at[k] = fabs(gap.at[k]) + unit.at[k] * part;
+    }
+    for_unusual(is_usual, [&](index_t k) {
+      const double a = 1.0 - xi.at[k], h = hazard.at[k], part = a == 0.0 ? h : -expm1(-a * h) / a;
+      const double sum = fabs(gap.at[k]) + unit.at[k] * (1.0 / greatest(2.0 - xi.at[k], 0.0) - 2.0 * part);
+      const bool is_infinite = xi.at[k] >= 2.0 || fabs(gap.at[k]) == infinity;
+      score.at[k] = is_nan(gap.at[k]) ? gap.at[k] : is_infinite ? infinity : sum;
+    });
+    write_rows(score, scores, start, n);
+  }
+}
+
+// Writes scores of log-Laplace distributions, whose logarithms have the median log(scale) and the scale s = 1 / shape.
+// With z = y / scale and x = |log z| / s, the score is, in units of the scale,
+//     z (exp(-x) - 1) + (1 - exp(-(1 + s) x)) / (1 + s) + s / (4 - s^2)        for z < 1,
+//     z (1 - exp(-x)) - (1 - exp(-(1 - s) x)) / (1 - s) + s / (4 - s^2)        from there on,
+// from the formulas of Jordan, Krueger & Lerch (JSS 2019), appendix A. It is infinite for shapes up to 1, and NaN where
+// y is not finite.
+inline void log_laplace_scores(in y, in scale, in shape, out scores) {
+  constexpr index_t m = block_rows;
+  constexpr double farthest_ratio = 1e300;  // from here on only the distance counts
+  for (index_t start = 0; start < y.n; start += m) {
+    const index_t n = least(m, y.n - start);
+    const row_values at = rows_from(y, start, n), unit = rows_from(scale, start, n), c = rows_from(shape, start, n);
+    row_values z, size, both, part, score;
+    for (index_t k = 0; k < m; ++k) {
+      z.at[k] = at.at[k] / unit.at[k];
+      z.at[k] = z.at[k] > farthest_ratio ? farthest_ratio : z.at[k];
+      size.at[k] = z.at[k] > 0.0 ? z.at[k] : 1.0;
+    }
+    row_logarithms(size);
+    for (index_t k = 0; k < m; ++k) {
+      const double s = 1.0 / c.at[k], x = z.at[k] > 0.0 ? fabs(c.at[k] * size.at[k]) : infinity;
+      size.at[k] = -x;
+      part.at[k] = x * fabs(z.at[k] < 1.0 ? 1.0 + s : s - 1.0);
+    }
+    both = size;
+    exponentials(both.at);
+    exponential_masses(part);
+    for (index_t k = 0; k < m; ++k) {
+      const double s = 1.0 / c.at[k];
+      const double power = z.at[k] < 1.0 ? 1.0 + s : s - 1.0, sign = z.at[k] < 1.0 ? -1.0 : 1.0;
+      const double sum = sign * z.at[k] * (1.0 - both.at[k]) + part.at[k] / power + s / (4.0 - s * s);
+      const bool is_far = fabs(z.at[k]) >= farthest_ratio;
+      const double value = is_far ? fabs(at.at[k]) : unit.at[k] * sum;
+      score.at[k] = !is_finite(at.at[k]) ? at.at[k] - at.at[k] : c.at[k] > 1.0 ? value : infinity;
+    }
+    write_rows(score, scores, start, n);
+  }
+}
+
+// The smaller tails at z; exactly a half at the centre, which the series misses by a rounding.
+template <class Family>
+row_values tails_at(const row_values& z) {
+  row_values size;
+  tail_values of;
+  for (index_t k = 0; k < block_rows; ++k) size.at[k] = within_reach(fabs(z.at[k]));
+  Family::tails(size, of, false);
+  for (index_t k = 0; k < block_rows; ++k) of.tail.at[k] = z.at[k] == 0.0 ? 0.5 : of.tail.at[k];
+  return of.tail;
+}
+
+inline row_values standardised(in y, in loc, in scale, index_t start, index_t n) {
+  const row_values at = rows_from(y, start, n), centre = rows_from(loc, start, n), unit = rows_from(scale, start, n);
+  row_values z;
+  for (index_t k = 0; k < block_rows; ++k) z.at[k] = (at.at[k] - centre.at[k]) / unit.at[k];
+  return z;
 }
 
 // Writes P(Y <= y) and P(Y > y).
 template <class Family>
 void symmetric_tails_of(in y, in loc, in scale, out below, out above) {
-  constexpr index_t m = panel_nodes;
+  constexpr index_t m = block_rows;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
-    node_values z, size;
-    tail_values of;
+    const row_values z = standardised(y, loc, scale, start, n), tails = tails_at<Family>(z);
+    row_values lower, upper;
     for (index_t k = 0; k < m; ++k) {
-      const index_t i = start + (k < n ? k : 0);
-      z.at[k] = (y[i] - loc[i]) / scale[i];
-      size.at[k] = within_reach(fabs(z.at[k]));
+      const double tail = tails.at[k], other = 1.0 - tail, missing = z.at[k] - z.at[k];
+      const bool is_missing = z.at[k] != z.at[k];
+      lower.at[k] = is_missing ? missing : z.at[k] > 0.0 ? other : tail;
+      upper.at[k] = is_missing ? missing : z.at[k] > 0.0 ? tail : other;
     }
-    Family::tails(size, of, false);
-    for (index_t k = 0; k < n; ++k) {
-      // Exactly a half at the centre, which the series misses by a rounding.
-      const double tail = z.at[k] == 0.0 ? 0.5 : of.tail.at[k], other = 1.0 - tail;
-      const double missing = z.at[k] - z.at[k];
-      const bool is_nan = z.at[k] != z.at[k];
-      below[start + k] = is_nan ? missing : z.at[k] > 0.0 ? other : tail;
-      above[start + k] = is_nan ? missing : z.at[k] > 0.0 ? tail : other;
+    write_rows(lower, below, start, n);
+    write_rows(upper, above, start, n);
+  }
+}
+
+// Writes P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high), the last from the smaller tails.
+template <class Family>
+void interval_masses_of(in low, in high, in loc, in scale, out below, out from, out upto, out above, out inside) {
+  constexpr index_t m = block_rows;
+  for (index_t start = 0; start < low.n; start += m) {
+    const index_t n = least(m, low.n - start);
+    const row_values a = standardised(low, loc, scale, start, n), b = standardised(high, loc, scale, start, n);
+    const row_values first = tails_at<Family>(a), last = tails_at<Family>(b);
+    row_values lower, from_low, to_high, upper, mass;
+    for (index_t k = 0; k < m; ++k) {
+      const double p = first.at[k], q = last.at[k], rest = 1.0 - p, other = 1.0 - q;
+      lower.at[k] = a.at[k] > 0.0 ? rest : p;
+      from_low.at[k] = a.at[k] > 0.0 ? p : rest;
+      to_high.at[k] = b.at[k] > 0.0 ? other : q;
+      upper.at[k] = b.at[k] > 0.0 ? q : other;
+      mass.at[k] = lower.at[k] > 0.5 ? from_low.at[k] - upper.at[k] : to_high.at[k] - lower.at[k];
     }
+    write_rows(lower, below, start, n);
+    write_rows(from_low, from, start, n);
+    write_rows(to_high, upto, start, n);
+    write_rows(upper, above, start, n);
+    write_rows(mass, inside, start, n);
   }
 }
 
@@ -284,18 +466,19 @@ inline void piece_sums(ins z, ins gaps, ins tails, ins means, ins squares, in to
 // proportion to the cdf; NaN where digits are lost. Without masses, F is the cdf itself.
 template <class Family>
 void piece_scores_of(in y, in loc, in scale, in low, in high, in below, in rise, in above, out scores) {
-  constexpr index_t m = panel_nodes;
+  constexpr index_t m = block_rows;
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
-    node_values z[3], size[3], gaps[2];
+    const row_values at = rows_from(y, start, n), centre = rows_from(loc, start, n), unit = rows_from(scale, start, n);
+    const row_values left = rows_from(low, start, n), right = rows_from(high, start, n);
+    row_values z[3], size[3], gaps[2];
     tail_values of[3];
     for (index_t k = 0; k < m; ++k) {
-      const index_t i = start + (k < n ? k : 0);
-      const double inside = least(greatest(y[i], low[i]), high[i]);
-      const double points[3] = {low[i], inside, high[i]};
-      for (int j = 0; j < 2; ++j) gaps[j].at[k] = (points[j + 1] - points[j]) / scale[i];
+      const double inside = least(greatest(at.at[k], left.at[k]), right.at[k]);
+      const double points[3] = {left.at[k], inside, right.at[k]};
+      for (int j = 0; j < 2; ++j) gaps[j].at[k] = (points[j + 1] - points[j]) / unit.at[k];
       for (int j = 0; j < 3; ++j) {
-        z[j].at[k] = (points[j] - loc[i]) / scale[i];
+        z[j].at[k] = (points[j] - centre.at[k]) / unit.at[k];
         size[j].at[k] = within_reach(fabs(z[j].at[k]));
       }
     }
@@ -340,6 +523,13 @@ inline void two_piece_scores(int64_t family, in y, in loc, in lower, in upper, o
 
 inline void symmetric_tails(int64_t family, in y, in loc, in scale, out below, out above) {
   with_family(family, [&](auto kind) { symmetric_tails_of<decltype(kind)>(y, loc, scale, below, above); });
+}
+
+inline void interval_masses(int64_t family, in low, in high, in loc, in scale, out below, out from, out upto, out above,
+                            out inside) {
+  with_family(family, [&](auto kind) {
+    interval_masses_of<decltype(kind)>(low, high, loc, scale, below, from, upto, above, inside);
+  });
 }
 
 inline void piece_scores(int64_t family, in y, in loc, in scale, in low, in high, in below, in rise, in above,

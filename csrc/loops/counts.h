@@ -6,7 +6,6 @@
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
 constexpr double pi = 3.141592653589793;
-constexpr double half_log_2pi = 0.9189385332046728;
 constexpr double negligible = 1e-17;         // share of a total that is below its rounding
 constexpr double least_log = -690.0;      // least logarithm of a mass that a double holds with all digits
 constexpr double in_range = 1e300;  // the dispersion times a count up to which formulas stay in range
@@ -75,13 +74,6 @@ inline double log_mass_anywhere(double k, double mean, double alpha) {
   if (k <= far || mean <= 0.0) return log_mass(least(k, far), mean, alpha);
   const double odds = greatest(alpha * mean, 1e-300);
   return log_mass(far, mean, alpha) + (1.0 / alpha - 1.0) * log(k / far) - (k - far) * log1p(1.0 / odds);
-}
-
-inline void log_masses(in y, in mean, in alpha, out masses) {
-  for (index_t i = 0; i < y.n; ++i) {
-    const double k = y[i];
-    masses[i] = is_nan(k) ? k : is_count(k) ? log_mass_anywhere(k, mean[i], alpha[i]) : -infinity;
-  }
 }
 
 // Each adds the logarithm of a ratio to the one before.

@@ -9,16 +9,20 @@
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
-// One number at each node of a panel. Loops over the nodes become vector instructions.
-struct node_values {
-  double at[panel_nodes];
+// Numbers of constant count. Loops over them become vector instructions.
+template <index_t m>
+struct several {
+  double at[m];
 };
+
+// One number at each node of a panel.
+using node_values = several<panel_nodes>;
 
 // Replaces numbers by their logarithms. With x = 2^n (1 + f) and s = f / (2 + f), log(1 + f) is 2 atanh(s), by the
 // polynomial of FreeBSD's e_log.c; the error is below a unit in the last place. `smallest` and `largest` bound the
 // numbers.
-inline void logarithms(node_values& x, double smallest, double largest) {
-  constexpr index_t m = panel_nodes;
+template <index_t m>
+inline void logarithms(several<m>& x, double smallest, double largest) {
   if (!(smallest >= 2.3e-308 && largest < infinity)) {
     for (index_t k = 0; k < m; ++k) x.at[k] = log(x.at[k]);
     return;

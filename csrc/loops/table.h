@@ -98,7 +98,15 @@ struct loop_table {
   void (*symmetric_scores)(int64_t family, in y, in loc, in scale, out scores);
   void (*two_piece_scores)(int64_t family, in y, in loc, in lower, in upper, out scores);
   void (*exponential_scores)(in y, in rate, in mass, out scores);
+  void (*linear_scores)(in y, in low, in high, in below, in rise, in above, out scores);
+  void (*pareto_scores)(in y, in shape, in scale, in loc, out scores);
+  void (*log_laplace_scores)(in y, in scale, in shape, out scores);
+  void (*log_densities)(int64_t family, in y, in a, in b, in c, out logs);
+  void (*normal_mixture_logs)(in y, ins means, ins stds, ins weights, out logs);
+  void (*bounded_copy)(in x, out copy, out bounds);
   void (*symmetric_tails)(int64_t family, in y, in loc, in scale, out below, out above);
+  void (*interval_masses)(int64_t family, in low, in high, in loc, in scale, out below, out from,
+                          out upto, out above, out inside);
   void (*piece_scores)(int64_t family, in y, in loc, in scale, in low, in high, in below, in rise,
                        in above, out scores);
   void (*piece_sums)(ins z, ins gaps, ins tails, ins means, ins squares, in total, in below,

@@ -39,6 +39,7 @@ using outs = mat<double>;
 namespace FASTMCMD_ISA_NAMESPACE {
 
 constexpr double infinity = HUGE_VAL;
+constexpr double half_log_2pi = 0.9189385332046728;
 
 inline double not_a_number() { return infinity - infinity; }
 template <class T>

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.abstract import Abstract
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blockwise import Deferred, is_blockwise
@@ -19,6 +20,7 @@ from fastmcmd.predictive.expectation import expected_kernel
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece, inflated_scores, mass_between
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityTerm
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.inverse import by_halving
 from fastmcmd.predictive.numerics.quadrature import COARSE, FINE, merged_neighbours
 
@@ -156,6 +158,14 @@ class Predictive(Abstract):
         upto, above = self.cdf_and_sf(high)
         rise = mass_between(below, at_least, upto, above)
         return self.piece_scores(y, CDFPiece(low, high, below, rise, above))
+
+    def interval_masses(self, low: Array, high: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Return P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high) (n,).
+
+        The distributions are continuous. The last one is a difference of the smaller tails.
+        """
+        tails = *self.cdf_and_sf(low), *self.cdf_and_sf(high)
+        return *tails, by_rows(mass_between, *tails, light=True)
 
     def inflated_scores(self, y: Array, mass: Array) -> Array:
         """Return continuous ranked probability scores (n,) of mixtures with masses (n,) at 0."""
@@ -477,10 +487,16 @@ def parameter(
     value: object, name: str, *, least: float | None = None, strict: bool = False
 ) -> Array:
     """Return a parameter as finite float64; check that it is at least (if ``strict``, above) ``least``."""
-    array = as_array(value, name).astype(np.float64)
-    # Passes without temporaries; NaN is neither above nor below a number.
-    with np.errstate(invalid="ignore"):
-        low, high = array.min(initial=np.inf), array.max(initial=-np.inf)
+    source = as_array(value, name)
+    if source.ndim == 1 and source.dtype == np.float64:  # one pass copies and compares
+        array, bounds = np.empty(len(source)), np.empty(2)
+        _core.bounded_copy(source, array, bounds)
+        low, high = bounds.tolist()
+    else:
+        array = source.astype(np.float64)
+        # Passes without temporaries; NaN is neither above nor below a number.
+        with np.errstate(invalid="ignore"):
+            low, high = array.min(initial=np.inf), array.max(initial=-np.inf)
     is_above = least is None or (low > least if strict else low >= least)
     if is_above and low > -np.inf and high < np.inf:
         return array

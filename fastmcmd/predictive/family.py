@@ -17,6 +17,7 @@ from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.base import check_levels, check_range, parameter
 from fastmcmd.predictive.numerics.elementwise import by_rows
+from fastmcmd.predictive.numerics.log_densities import LogDensity, log_densities
 
 __all__ = ["Family", "parameters"]
 
@@ -79,7 +80,7 @@ class Family(ScipyPredictive):
     # Positive parameters, with whose logarithms distributions vary smoothly.
     _scales: tuple[str, ...] = ()
     _ends = (-np.inf, np.inf)  # of the support of all rows
-    _has_light_density: ClassVar[bool] = False  # without special functions
+    _core_density: ClassVar[LogDensity | None] = None  # by which the core knows the log density
     _upper_quantile: Any = None  # a formula like the others; without it, SciPy's ``isf`` is used
 
     def __init__(self, values: dict[str, Array]) -> None:
@@ -135,7 +136,10 @@ class Family(ScipyPredictive):
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,): -inf outside the support."""
-        return self._by_rows(self._log_prob, y, light=self._has_light_density)
+        if self._core_density is not None:
+            y = np.broadcast_to(self.outcomes(y), self.shape)
+            return log_densities(self._core_density, y, *self._values)
+        return self._by_rows(self._log_prob, y)
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities (m, L) of some rows (m,), or all, at numbers (m, L)."""
@@ -203,10 +207,10 @@ class Family(ScipyPredictive):
         """Return a formula of log densities at (m, L), and the constants (n,) that it takes by row."""
         return self._log_prob, self._values
 
-    def _by_rows(self, function: Any, y: ArrayLike, light: bool = False) -> Array:
+    def _by_rows(self, function: Any, y: ArrayLike) -> Array:
         """Return the values of a formula at outcomes."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
-        return by_rows(function, y, *self._values, light=light)
+        return by_rows(function, y, *self._values)
 
     @abstractmethod
     def _freeze(self) -> Any: ...

@@ -25,6 +25,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     SymmetricFamily,
     clipped_scores,
+    interval_masses,
     piece_scores,
     symmetric_scores,
     symmetric_tails,
@@ -115,6 +116,12 @@ class Gaussian(Predictive):
     def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,), or (n, k) per component."""
         return symmetric_tails(SymmetricFamily.NORMAL, *self._broadcast(y))
+
+    def interval_masses(self, low: Array, high: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Return P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high) (n,)."""
+        if self.columns > 1:
+            return super().interval_masses(low, high)
+        return interval_masses(SymmetricFamily.NORMAL, low, high, self.mean, self.std)
 
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; None for vectors."""

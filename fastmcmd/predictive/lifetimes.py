@@ -16,11 +16,13 @@ from fastmcmd.predictive.numerics.closed_scores import (
     SymmetricFamily,
     exponential_scores,
     inflated_scores,
+    pareto_scores,
     piece_scores,
     supported_scores,
 )
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
+from fastmcmd.predictive.numerics.log_densities import LogDensity
 
 __all__ = ["Exponential", "GeneralizedPareto", "Weibull"]
 
@@ -38,11 +40,15 @@ class _Lifetime(Family):
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,): in closed form but at extreme shapes."""
-        out = super().crps(y)
+        out = self._closed_crps(np.broadcast_to(self.outcomes(y), self.shape))
         rows = np.flatnonzero(self._integrated())
         if rows.size:
             out[rows] = crps(self.take(rows), np.broadcast_to(self.outcomes(y), self.shape)[rows])
         return out
+
+    def _closed_crps(self, y: Array) -> Array:
+        """Return the score (n,) in closed form."""
+        return self._by_rows(self._crps, y)
 
     def _integrated(self) -> NDArray[np.bool_]:
         """Return the rows whose score is integrated."""
@@ -82,7 +88,7 @@ class Exponential(Family):
     _names = ("rate",)
     _ends = (0.0, np.inf)
     _scales = ("rate",)
-    _has_light_density = True
+    _core_density = LogDensity.EXPONENTIAL
 
     def __init__(self, rate: ArrayLike | None = None, *, scale: ArrayLike | None = None) -> None:
         if (rate is None) == (scale is None):
@@ -93,6 +99,9 @@ class Exponential(Family):
         if rate is None:
             with np.errstate(over="ignore"):
                 rate = 1 / parameters(("scale",), scale=scale)["scale"]
+            if rate.max(initial=0.0) < np.inf:
+                super().__init__({"rate": rate})
+                return
         super().__init__(parameters(("rate",), rate=rate))
 
     @property
@@ -351,6 +360,7 @@ class GeneralizedPareto(_Lifetime):
     loc: Array
     _names = ("concentration", "scale", "loc")
     _scales = ("scale",)
+    _core_density = LogDensity.PARETO
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike, loc: ArrayLike = 0.0) -> None:
         values = parameters(("scale",), shape=shape, scale=scale, loc=loc)
@@ -390,6 +400,9 @@ class GeneralizedPareto(_Lifetime):
             at_zero = self.scale / np.maximum(2 - self.concentration, 0.0)
         return inflated_scores(y, self.crps(y), at_zero, mass)
 
+    def _closed_crps(self, y: Array) -> Array:
+        return pareto_scores(y, *self._values)
+
     def _integrated(self) -> NDArray[np.bool_]:
         return self.concentration < _BOUNDED
 
@@ -413,16 +426,7 @@ class GeneralizedPareto(_Lifetime):
         return np.where(outside, -np.inf, density)
 
     def _crps(self, y: Array, xi: Array, scale: Array, loc: Array) -> Array:
-        gap = y - loc
-        hazard = _hazard(np.maximum(gap, 0.0), xi, scale)
-        one_less_shape = 1 - xi
-        share = np.where(
-            one_less_shape == 0,
-            hazard,
-            -np.expm1(-one_less_shape * hazard) / np.where(one_less_shape == 0, 1, one_less_shape),
-        )
-        out = np.abs(gap) + scale * (1 / np.maximum(2 - xi, 0.0) - 2 * share)
-        return np.where((xi >= 2) | np.isinf(gap), np.where(np.isnan(gap), gap, np.inf), out)
+        return pareto_scores(y, xi, scale, loc)
 
     def _quantile(self, level: Array, xi: Array, scale: Array, loc: Array) -> Array:
         return loc + _excess(-np.log1p(-level), xi, scale)

@@ -24,11 +24,13 @@ from fastmcmd.predictive.numerics.closed_scores import (
     linear_scores,
     piece_sums,
     supported_scores,
+    uniform_scores,
 )
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
 from fastmcmd.predictive.numerics.gamma_functions import half_ratio
+from fastmcmd.predictive.numerics.log_densities import LogDensity
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 from fastmcmd.predictive.symmetric import Symmetric
@@ -479,6 +481,7 @@ class Laplace(Symmetric):
     """
 
     _symmetric = SymmetricFamily.LAPLACE
+    _core_density = LogDensity.LAPLACE
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))
@@ -568,7 +571,7 @@ class Uniform(Family):
     low: Array
     high: Array
     _names = ("low", "high")
-    _has_light_density = True
+    _core_density = LogDensity.UNIFORM
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         values = parameters((), low=low, high=high)
@@ -632,6 +635,10 @@ class Uniform(Family):
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
         return supported_scores(y, piece, self.low, self.high, partial(linear_scores, y))
 
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score (n,), in closed form."""
+        return uniform_scores(np.broadcast_to(self.outcomes(y), self.shape), self.low, self.high)
+
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z), including Laplacian kernels."""
         if not (isinstance(kernel, Laplacian) and isinstance(kernel.gamma, float)):
@@ -664,9 +671,7 @@ class Uniform(Family):
         return np.broadcast_to(logs, inside.shape)
 
     def _crps(self, y: Array, low: Array, high: Array) -> Array:
-        inside = np.clip(y, low, high)
-        share = (inside - low) / (high - low)
-        return np.abs(y - inside) + (high - low) * (share * share - share + 1 / 3)
+        return uniform_scores(y, low, high)
 
     def _quantile(self, level: Array, low: Array, high: Array) -> Array:
         return low + level * (high - low)

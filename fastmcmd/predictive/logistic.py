@@ -14,6 +14,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
     SymmetricFamily,
 )
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
+from fastmcmd.predictive.numerics.log_densities import LogDensity
 from fastmcmd.predictive.symmetric import Symmetric
 
 __all__ = ["Logistic"]
@@ -45,7 +46,7 @@ class Logistic(Symmetric):
     """
 
     _symmetric = SymmetricFamily.LOGISTIC
-    _has_light_density = True
+    _core_density = LogDensity.LOGISTIC
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         super().__init__(parameters(("scale",), loc=loc, scale=scale))

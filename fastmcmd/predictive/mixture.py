@@ -225,6 +225,13 @@ class Mixture(Predictive):
                 "draws or quantiles; use crps or another score of the cdf"
             )
         y = self.outcomes(y)
+        if self.all_gaussian and self.columns == 1:
+            mean, std = (
+                np.stack([getattr(one, name) for one in self.components])
+                for name in ("mean", "std")
+            )
+            y = np.broadcast_to(y, self.shape)
+            return gaussian_mixture.log_densities(y, mean, std, self.weights)
         logs = [component.log_prob(y) for component in self.components]
         return by_rows(_weighted_log_sum, *self.weights.T, *logs)
 

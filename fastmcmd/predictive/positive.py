@@ -23,6 +23,7 @@ from fastmcmd.predictive.numerics.gamma_functions import (
     stirling_error,
 )
 from fastmcmd.predictive.numerics.gamma_pieces import gamma_clipped_scores, gamma_piece_scores
+from fastmcmd.predictive.numerics.log_densities import LogDensity, log_densities
 from fastmcmd.predictive.numerics.marching import Tail, linear_slope
 from fastmcmd.predictive.pearson import PearsonFamily
 
@@ -116,6 +117,13 @@ class LogNormal(Family):
 
     def _sf(self, y: Array, mu: Array, sigma: Array) -> Array:
         return scipy.special.ndtr(-_standard(y, mu, sigma))
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Return the log density (n,): -inf outside the support."""
+        if max(self.mu.max(initial=0.0), -self.mu.min(initial=0.0)) > _FEW_UNITS:
+            return super().log_prob(y)
+        y = np.broadcast_to(self.outcomes(y), self.shape)
+        return log_densities(LogDensity.LOG_NORMAL, y, self.mu, self.sigma)
 
     def _log_prob(self, y: Array, mu: Array, sigma: Array) -> Array:
         w = _standard(y, mu, sigma)

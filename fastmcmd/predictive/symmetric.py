@@ -13,6 +13,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     SymmetricFamily,
     clipped_scores,
+    interval_masses,
     piece_scores,
     symmetric_scores,
     symmetric_tails,
@@ -36,6 +37,10 @@ class Symmetric(Family):
     def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
         return symmetric_tails(self._symmetric, self.outcomes(y), self.loc, self.scale)
+
+    def interval_masses(self, low: Array, high: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Return P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high) (n,)."""
+        return interval_masses(self._symmetric, low, high, self.loc, self.scale)
 
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""

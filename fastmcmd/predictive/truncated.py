@@ -162,12 +162,13 @@ class Truncated(ByQuadrature):
         self.has_density = base.has_density
         # P(B < low), P(B >= low), P(B <= high), P(B > high)
         if base.atomless:
-            self._below, self._from = base.cdf_and_sf(self.low)
+            tails = base.interval_masses(self.low, self.high)
+            self._below, self._from, self._upto, self._above, self._mass = tails
         else:
             self._below, self._from = base.cdf_below(self.low), self._not_below(self.low)
-        self._upto, self._above = base.cdf_and_sf(self.high)
-        tails = self._below, self._from, self._upto, self._above
-        self._mass = by_rows(mass_between, *tails, light=True)
+            self._upto, self._above = base.cdf_and_sf(self.high)
+            four = self._below, self._from, self._upto, self._above
+            self._mass = by_rows(mass_between, *four, light=True)
         with np.errstate(divide="ignore"):
             self._log_mass = np.log(self._mass)
         self._cancelled = self._integrate()

@@ -18,6 +18,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
     symmetric_tails,
     two_piece_scores,
 )
+from fastmcmd.predictive.numerics.log_densities import LogDensity
 from fastmcmd.predictive.numerics.quadrature import Ends, node_count, panel_ends
 
 __all__ = ["TwoPiece", "TwoPieceLaplace", "TwoPieceNormal"]
@@ -36,7 +37,6 @@ class TwoPiece(Family):
     upper_scale: Array
     _names = ("loc", "lower_scale", "upper_scale")
     _scales = ("lower_scale", "upper_scale")
-    _has_light_density = True
     _symmetric: ClassVar[SymmetricFamily]
     _moments: ClassVar[tuple[float, ...]]  # E|Z|^k of the standard distribution, k from 0 to 4
 
@@ -200,6 +200,7 @@ class TwoPieceNormal(TwoPiece):
     """
 
     _symmetric = SymmetricFamily.NORMAL
+    _core_density = LogDensity.TWO_PIECE_NORMAL
     _moments = (1.0, math.sqrt(2 / math.pi), 1.0, 2 * math.sqrt(2 / math.pi), 3.0)
 
     @staticmethod
@@ -244,6 +245,7 @@ class TwoPieceLaplace(TwoPiece):
     """
 
     _symmetric = SymmetricFamily.LAPLACE
+    _core_density = LogDensity.TWO_PIECE_LAPLACE
     _moments = (1.0, 1.0, 2.0, 6.0, 24.0)
 
     @staticmethod

@@ -18,6 +18,7 @@ import fastmcmd as fm
 from fastmcmd.predictive import as_predictive
 from fastmcmd.predictive.clipped import Clipped
 from fastmcmd.predictive.end_masses import EndMasses
+from fastmcmd.predictive.log_symmetric import LogLaplace, LogLogistic
 
 Array = np.ndarray
 
@@ -429,12 +430,10 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "hypergeometric": lambda m, n, k: stats.hypergeom(np.add(m, n), m, k),
     "laplace": lambda location=0.0, scale=1.0: fm.Laplace(location, scale),
     "logistic": lambda mu, sigma: fm.Logistic(mu, sigma),
-    "loglaplace": lambda locationlog, scalelog: stats.loglaplace(
-        1 / np.asarray(scalelog), scale=np.exp(locationlog)
+    "loglaplace": lambda locationlog, scalelog: LogLaplace(
+        np.exp(locationlog), 1 / np.asarray(scalelog)
     ),
-    "loglogistic": lambda mulog, sigmalog: stats.fisk(
-        1 / np.asarray(sigmalog), scale=np.exp(mulog)
-    ),
+    "loglogistic": lambda mulog, sigmalog: LogLogistic(np.exp(mulog), 1 / np.asarray(sigmalog)),
     "lognormal": lambda mulog, sigmalog: fm.LogNormal(mulog, sigmalog),
     "mixnorm": _mixture,
     "negbinom": _negbinom,
@@ -472,9 +471,15 @@ def _parametric(family: Callable[..., Any], score: Callable[..., Array]) -> Call
         keyword_parameters = {k: v for k, v in bound.arguments.items() if v is not None}
         positional = [np.asarray(one, float) for one in parameters]
         keywords = {name: np.asarray(one, float) for name, one in keyword_parameters.items()}
-        arrays = np.broadcast_arrays(obs, *positional, *keywords.values())
-        shape = arrays[0].shape
-        obs, *flat = (one.reshape(-1) for one in arrays)
+        values = (*positional, *keywords.values())
+        shape = np.broadcast_shapes(obs.shape, *(one.shape for one in values))
+        obs = np.broadcast_to(obs, shape).reshape(-1)
+        # Numbers for all rows remain numbers if another parameter has a value for each row.
+        keep = shape != () and any(one.shape == shape for one in values)
+        flat = [
+            one if keep and one.ndim == 0 else np.broadcast_to(one, shape).reshape(-1)
+            for one in values
+        ]
         split = len(positional)
         filled = family(*flat[:split], **dict(zip(keywords, flat[split:], strict=True)))
         if isinstance(filled, _Shifted):

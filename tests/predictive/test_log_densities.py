@@ -158,3 +158,120 @@ def test_many_rows_as_few(rng):
     ):
         some = prediction.take(rows).log_prob(outcomes[rows])
         np.testing.assert_array_equal(prediction.log_prob(outcomes)[rows], some)
+
+
+def extremes(rng, n):
+    """Return locations, scales of all sizes and standardised outcomes, near and far out."""
+    scale = np.where(np.arange(n) % 2, 10 ** rng.uniform(-250, 250, n), rng.uniform(0.3, 3, n))
+    z = np.where(np.arange(n) % 5, rng.standard_t(2, n), 300 * rng.normal(size=n))
+    return np.where(np.arange(n) % 3, rng.normal(size=n) * scale, 0.0), scale, z
+
+
+def standardised(y, loc, scale):
+    columns = zip(y.tolist(), loc.tolist(), scale.tolist(), strict=True)
+    return [(mpmath.mpf(a) - b) / c for a, b, c in columns]
+
+
+ENDS = np.array([np.inf, -np.inf, np.nan])
+SYMMETRIC = [
+    (fm.Laplace, lambda z: -abs(z) - mpmath.log(2)),
+    (fm.Logistic, lambda z: -abs(z) - 2 * mpmath.log1p(mpmath.exp(-abs(z)))),
+]
+TWO_PIECE = [
+    (fm.TwoPieceNormal, lambda z: -z * z / 2 - mpmath.log(2 * mpmath.pi) / 2),
+    (fm.TwoPieceLaplace, SYMMETRIC[0][1]),
+]
+
+
+@pytest.mark.parametrize(("family", "formula"), SYMMETRIC)
+def test_symmetric_families(family, formula, rng):
+    loc, scale, z = extremes(rng, 101)
+    y = loc + scale * z
+    places = zip(standardised(y, loc, scale), scale, strict=True)
+    exact = [formula(one) - mpmath.log(s) for one, s in places]
+    assert_close(family(loc, scale).log_prob(y), exact)
+    np.testing.assert_array_equal(
+        family(np.zeros(3), 1.0).log_prob(ENDS), [-np.inf, -np.inf, np.nan]
+    )
+
+
+@pytest.mark.parametrize(("family", "formula"), TWO_PIECE)
+def test_two_piece_families(family, formula, rng):
+    loc, scale, z = extremes(rng, 101)
+    y, upper = loc + scale * z, scale * rng.uniform(0.01, 100, 101)
+    side = np.where(y > loc, upper, scale)
+    places = zip(standardised(y, loc, side), scale, upper, strict=True)
+    exact = [formula(one) - mpmath.log((mpmath.mpf(s) + t) / 2) for one, s, t in places]
+    assert_close(family(loc, scale, upper).log_prob(y), exact)
+
+
+def test_uniform_and_exponential(rng):
+    loc, scale, z = extremes(rng, 101)
+    high, y = loc + scale, loc + scale * z
+    rows = zip(y, loc, high, strict=True)
+    exact = [-mpmath.log(mpmath.mpf(b) - a) if a <= one <= b else INFINITE for one, a, b in rows]
+    assert_close(fm.Uniform(loc, high).log_prob(y), exact)
+    y = z / scale
+    rows = zip(y, scale, strict=True)
+    exact = [mpmath.log(r) - mpmath.mpf(one) * r if one >= 0 else INFINITE for one, r in rows]
+    assert_close(fm.Exponential(scale).log_prob(y), exact)
+    np.testing.assert_array_equal(
+        fm.Uniform(np.zeros(3), 1.0).log_prob(ENDS), [-np.inf, -np.inf, np.nan]
+    )
+
+
+@pytest.mark.parametrize("xi", [-30.0, -1.0, -0.4, -1e-12, 0.0, 1e-17, 1e-6, 0.5, 1.0, 1.9])
+def test_generalised_pareto(xi, rng):
+    z = np.concatenate([10 ** rng.uniform(-300, 2, 50), rng.exponential(size=51), [-1.0]])
+    scale = 3.0
+    exact, scores = [], []
+    for one in (scale * z / scale).tolist():
+        one = mpmath.mpf(one)
+        growth = 1 + xi * one
+        inside = one >= 0 and growth > 0
+        hazard = (mpmath.log(growth) / xi if xi else one) if inside else mpmath.inf * (one > 0)
+        at_end = xi == -1 and one == 1
+        density = -(1 + mpmath.mpf(xi)) * hazard - mpmath.log(scale) if inside else INFINITE
+        exact.append(-mpmath.log(scale) if at_end else density)
+        a, hazard = 1 - mpmath.mpf(xi), hazard if one > 0 else mpmath.mpf(0)
+        share = hazard if a == 0 else (1 - mpmath.exp(-a * hazard)) / a
+        scores.append(scale * (abs(one) - 2 * share + 1 / (2 - mpmath.mpf(xi))))
+    prediction = fm.GeneralizedPareto(np.full(102, xi), scale)
+    assert_close(prediction.log_prob(scale * z), exact, 3e-14)
+    assert_close(prediction.crps(scale * z), scores, 2e-14)
+
+
+@pytest.mark.parametrize("dispersion", [1e-9, 1e-3, 0.2, 1.0, 5.0])
+def test_negative_binomial_counts(dispersion, rng):
+    mean = np.concatenate([10 ** rng.uniform(-3, 6, 60), rng.uniform(0.2, 15, 60)])
+    y = np.floor(mean * rng.gamma(1.5, 0.8, 120))
+    exact = []
+    for k, m in zip(y.tolist(), mean.tolist(), strict=True):
+        k, m, size = mpmath.mpf(k), mpmath.mpf(m), 1 / mpmath.mpf(dispersion)
+        odds = m / size
+        choices = mpmath.loggamma(k + size) - mpmath.loggamma(size) - mpmath.loggamma(k + 1)
+        exact.append(choices - size * mpmath.log1p(odds) + k * mpmath.log(odds / (1 + odds)))
+    assert_close(fm.NegativeBinomial(mean, dispersion).log_prob(y), exact, 3e-14)
+    odd = np.array([-1.0, 0.5, np.inf, np.nan])
+    np.testing.assert_array_equal(
+        fm.NegativeBinomial(np.ones(4), dispersion).log_prob(odd), [-np.inf] * 3 + [np.nan]
+    )
+
+
+def test_rows_do_not_depend_on_rows_beside_them(rng):
+    n = 64
+    usual, y = rng.uniform(0.5, 2, n), rng.normal(size=n)
+    scale = usual.copy()
+    scale[::9] = 10 ** rng.uniform(-320, 300, len(scale[::9]))
+    for family in (
+        lambda s: fm.Laplace(y, s),
+        lambda s: fm.Logistic(y, s),
+        lambda s: fm.GeneralizedPareto(y / 3, s),
+        lambda s: as_predictive(stats.loglaplace(s, scale=s), n),
+        lambda s: as_predictive(stats.genextreme(y, 0.0, s), n),
+        lambda s: Mixture([fm.Gaussian(y, s), fm.Gaussian(-y, usual)]),
+    ):
+        same = scale == usual
+        for method in ("log_prob", "crps"):
+            mixed, plain = (getattr(family(s), method)(np.abs(y)) for s in (scale, usual))
+            np.testing.assert_array_equal(mixed[same], plain[same])

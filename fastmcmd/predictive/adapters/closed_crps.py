@@ -18,6 +18,7 @@ from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.numerics.closed_scores import (
     CDFPiece,
     exponential_scores,
+    log_laplace_scores,
     scores_with_distance,
 )
 from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
@@ -129,14 +130,7 @@ def _log_logistic(z: Array, c: Array) -> Array:
 
 
 def _log_laplace(z: Array, c: Array) -> Array:
-    scale = np.where(c > 1, 1 / c, np.nan)
-    size = np.abs(c * np.log(np.maximum(z, 0.0)))
-    both = np.exp(-size)  # twice the smaller tail
-    is_low = z < 1
-    power = np.where(is_low, 1 + scale, scale - 1)
-    part = -np.expm1(-size * np.abs(power)) / power
-    scores = z * np.where(is_low, both - 1, 1 - both) + part + scale / (4 - scale**2)
-    return np.where(c > 1, scores, np.inf)
+    return log_laplace_scores(z, np.ones(1), c)
 
 
 def _skew_normal(z: Array, a: Array) -> Array:

@@ -24,6 +24,7 @@ from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.lifetimes import Exponential, GeneralizedPareto, Weibull
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
+from fastmcmd.predictive.log_symmetric import LogLaplace, LogLogistic
 from fastmcmd.predictive.logistic import Logistic
 from fastmcmd.predictive.positive import Gamma, LogNormal
 
@@ -354,6 +355,10 @@ def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
             return Gamma(one("a"), scale=scale)
         case "expon" if unmoved:
             return Exponential(scale=scale)
+        case "loglaplace" if unmoved:
+            return LogLaplace(scale, one("c"))
+        case "fisk" if unmoved:
+            return LogLogistic(scale, one("c"))
         case "weibull_min" if unmoved:
             return Weibull(one("c"), scale)
         case "genpareto":

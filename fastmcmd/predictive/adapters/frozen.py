@@ -110,7 +110,7 @@ class ScipyPredictive(ByQuadrature):
         self._n = n
         # A frozen distribution has both pdf and pmf; its family has only one of them.
         self.discrete = hasattr(frozen.dist, "pmf")
-        if np.isnan(frozen.support()[0]).any():  # SciPy's result for invalid parameters
+        if not _is_allowed(frozen):
             raise ValueError("prediction has parameters that scipy.stats does not allow")
 
     def __repr__(self) -> str:
@@ -566,6 +566,17 @@ def _in_double_precision(frozen: rv_frozen) -> rv_frozen:
         return frozen
     args = [_widened(one) for one in frozen.args]
     return frozen.dist(*args, **{name: _widened(one) for name, one in frozen.kwds.items()})
+
+
+def _is_allowed(frozen: rv_frozen) -> bool:
+    """Return whether SciPy allows the parameters: with others, ends of the support are NaN."""
+    family = frozen.dist
+    if is_of_scipy(family):  # without the ends, which may take a power of each row
+        shapes, loc, scale = family._parse_args(*frozen.args, **frozen.kwds)
+        *shapes, loc, scale = np.broadcast_arrays(*shapes, loc, scale)
+        if np.isfinite(loc).all() and np.isfinite(scale).all():
+            return bool(np.all(family._argcheck(*shapes) & (scale > 0)))
+    return not np.isnan(frozen.support()[0]).any()
 
 
 def _widened(value: object) -> object:

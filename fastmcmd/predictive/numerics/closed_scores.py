@@ -15,8 +15,7 @@ import numpy as np
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
-from fastmcmd._base.blocks import over_rows
-from fastmcmd.predictive.numerics.elementwise import by_rows
+from fastmcmd.predictive.numerics.elementwise import LIGHT_STEP, by_core, by_rows
 
 __all__ = [
     "CDFPiece",
@@ -26,8 +25,11 @@ __all__ = [
     "constant_scores",
     "exponential_scores",
     "inflated_scores",
+    "interval_masses",
     "linear_scores",
+    "log_laplace_scores",
     "mass_between",
+    "pareto_scores",
     "piece_scores",
     "piece_sums",
     "scores_with_distance",
@@ -35,13 +37,11 @@ __all__ = [
     "symmetric_scores",
     "symmetric_tails",
     "two_piece_scores",
+    "uniform_scores",
 ]
 
-_STEP = 1 << 13  # rows per block
-_LIGHT_STEP = (
-    1 << 17
-)  # the same for loops of a few ns per row, which end before threads have started
-_NONE = np.empty(0)
+
+_NORMAL_STEP = 1 << 13  # rows per block of normal distributions
 
 
 class SymmetricFamily(IntEnum):
@@ -75,8 +75,8 @@ class CDFPiece(NamedTuple):
 
 def symmetric_scores(family: SymmetricFamily, y: Array, loc: Array, scale: Array) -> Array:
     """Return continuous ranked probability scores in the shape of ``loc``."""
-    step = _STEP if family == SymmetricFamily.NORMAL else _LIGHT_STEP
-    (scores,) = _by_core(_core.symmetric_scores, family, 1, y, loc, scale, step=step)
+    step = _NORMAL_STEP if family == SymmetricFamily.NORMAL else LIGHT_STEP
+    (scores,) = by_core(_core.symmetric_scores, family, 1, y, loc, scale, step=step)
     return scores
 
 
@@ -84,8 +84,8 @@ def two_piece_scores(
     family: SymmetricFamily, y: Array, loc: Array, lower: Array, upper: Array
 ) -> Array:
     """Return scores (n,) of distributions with the scales ``lower`` and ``upper`` beside the mode."""
-    step = _STEP if family == SymmetricFamily.NORMAL else _LIGHT_STEP
-    (scores,) = _by_core(_core.two_piece_scores, family, 1, y, loc, lower, upper, step=step)
+    step = _NORMAL_STEP if family == SymmetricFamily.NORMAL else LIGHT_STEP
+    (scores,) = by_core(_core.two_piece_scores, family, 1, y, loc, lower, upper, step=step)
     return scores
 
 
@@ -93,15 +93,26 @@ def symmetric_tails(
     family: SymmetricFamily, y: Array, loc: Array, scale: Array
 ) -> tuple[Array, Array]:
     """Return P(Y <= y) and P(Y > y) in the shape of ``loc``; small ones keep all their digits."""
-    below, above = _by_core(_core.symmetric_tails, family, 2, y, loc, scale)
+    below, above = by_core(_core.symmetric_tails, family, 2, y, loc, scale)
     return below, above
+
+
+def interval_masses(
+    family: SymmetricFamily, low: Array, high: Array, loc: Array, scale: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return P(Y < low), P(Y >= low), P(Y <= high), P(Y > high) and P(low <= Y <= high).
+
+    The last one is a difference of the smaller tails, as in `mass_between`.
+    """
+    a, b, c, d, e = by_core(_core.interval_masses, family, 5, low, high, loc, scale)
+    return a, b, c, d, e
 
 
 def piece_scores(
     family: SymmetricFamily, y: Array, loc: Array, scale: Array, piece: CDFPiece
 ) -> Array:
     """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece; NaN where digits are lost."""
-    (scores,) = _by_core(_core.piece_scores, family, 1, y, loc, scale, *piece)
+    (scores,) = by_core(_core.piece_scores, family, 1, y, loc, scale, *piece)
     return scores
 
 
@@ -109,7 +120,7 @@ def clipped_scores(
     family: SymmetricFamily, y: Array, loc: Array, scale: Array, low: Array, high: Array
 ) -> Array:
     """Return `piece_scores` (n,) of the cdf itself from ``low`` to ``high``."""
-    (scores,) = _by_core(_core.piece_scores, family, 1, y, loc, scale, low, high, absent=3)
+    (scores,) = by_core(_core.piece_scores, family, 1, y, loc, scale, low, high, absent=3)
     return scores
 
 
@@ -204,18 +215,26 @@ def constant_scores(y: Array, low: Array, high: Array, below: Array, above: Arra
 
 def linear_scores(y: Array, piece: CDFPiece) -> Array:
     """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over pieces on which F is linear."""
-    return by_rows(_linear_scores, y, *piece)
+    (scores,) = by_core(_core.linear_scores, None, 1, y, *piece, step=LIGHT_STEP)
+    return scores
 
 
-def _linear_scores(
-    y: Array, low: Array, high: Array, below: Array, rise: Array, above: Array
-) -> Array:
-    length = high - low
-    share = (np.clip(y, low, high) - low) / length
-    risen, remaining = rise * share, rise * (1 - share)
-    risen = below * below + risen * (below + risen / 3)
-    remaining = above * above + remaining * (above + remaining / 3)
-    return np.asarray(length * (share * risen + (1 - share) * remaining))
+def uniform_scores(y: Array, low: Array, high: Array) -> Array:
+    """Return continuous ranked probability scores (n,) of uniform distributions."""
+    (scores,) = by_core(_core.linear_scores, None, 1, y, low, high, absent=3, step=LIGHT_STEP)
+    return scores
+
+
+def pareto_scores(y: Array, shape: Array, scale: Array, loc: Array) -> Array:
+    """Return scores of generalised Pareto distributions in the shape of ``shape``."""
+    (scores,) = by_core(_core.pareto_scores, None, 1, y, shape, scale, loc, step=LIGHT_STEP)
+    return scores
+
+
+def log_laplace_scores(y: Array, scale: Array, shape: Array) -> Array:
+    """Return scores of log-Laplace distributions: infinite for shapes up to 1, NaN for infinite y."""
+    (scores,) = by_core(_core.log_laplace_scores, None, 1, y, scale, shape, step=LIGHT_STEP)
+    return scores
 
 
 def exponential_scores(y: Array, rate: Array, mass: Array | None = None) -> Array:
@@ -225,7 +244,7 @@ def exponential_scores(y: Array, rate: Array, mass: Array | None = None) -> Arra
     """
     arrays, absent = ((y, rate), 1) if mass is None else ((y, rate, mass), 0)
     loop = _core.exponential_scores
-    (scores,) = _by_core(loop, None, 1, *arrays, absent=absent, step=_LIGHT_STEP)
+    (scores,) = by_core(loop, None, 1, *arrays, absent=absent, step=LIGHT_STEP)
     return scores
 
 
@@ -246,28 +265,3 @@ def _inflated_scores(y: Array, base_score: Array, at_zero: Array, p: Array) -> A
 def mass_between(below: Array, at_least: Array, upto: Array, above: Array) -> Array:
     """Return P(a <= B <= b) from P(B < a), P(B >= a), P(B <= b) and P(B > b), by the smaller tail."""
     return np.where(below > 0.5, at_least - above, upto - below)
-
-
-def _by_core(
-    loop: Callable[..., None],
-    family: SymmetricFamily | None,
-    count: int,
-    *arrays: Array,
-    absent: int = 0,
-    step: int = _STEP,
-) -> list[Array]:
-    """Return what a loop of the core writes to ``count`` arrays, in blocks of rows.
-
-    It takes a family, if there is one, the arrays, and as many empty ones as are ``absent``.
-    """
-    shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
-    flat = [np.broadcast_to(np.asarray(one, dtype=np.float64), shape).ravel() for one in arrays]
-    results = [np.empty(flat[0].size) for _ in range(count)]
-    first = () if family is None else (family,)
-    none = [_NONE] * absent
-
-    def work(rows: slice) -> None:
-        loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in results))
-
-    over_rows(work, flat[0].size, step)
-    return [one.reshape(shape) for one in results]

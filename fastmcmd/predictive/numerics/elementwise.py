@@ -1,4 +1,4 @@
-"""Elementwise functions, computed in row blocks on threads."""
+"""Elementwise functions and loops of the core, computed in row blocks on threads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,39 @@ import numpy as np
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows, row_blocks
 
-__all__ = ["SLOW_STEP", "by_rows"]
+__all__ = ["LIGHT_STEP", "SLOW_STEP", "by_core", "by_rows"]
 
 _STEP = 1 << 14  # values per block: temporaries of 128 kB stay in the cache, and a thread has work
 SLOW_STEP = 1 << 11  # the same for special functions that take more than 100 ns
+LIGHT_STEP = 1 << 17  # the same for loops of a few ns, which end before threads have started
+_CORE_STEP = 1 << 13  # the same for other loops of the core
+_NONE = np.empty(0)
 _LIGHT_TASK = 8  # blocks of a light formula that cost more than starting a thread
+
+
+def by_core(
+    loop: Callable[..., None],
+    family: int | None,
+    count: int,
+    *arrays: Array,
+    absent: int = 0,
+    step: int = _CORE_STEP,
+) -> list[Array]:
+    """Return what a loop of the core writes to ``count`` arrays, in blocks of rows.
+
+    It takes a family, if there is one, the arrays, and as many empty ones as are ``absent``.
+    """
+    shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
+    flat = [np.broadcast_to(np.asarray(one, dtype=np.float64), shape).ravel() for one in arrays]
+    results = [np.empty(flat[0].size) for _ in range(count)]
+    first = () if family is None else (int(family),)
+    none = [_NONE] * absent
+
+    def work(rows: slice) -> None:
+        loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in results))
+
+    over_rows(work, flat[0].size, step)
+    return [one.reshape(shape) for one in results]
 
 
 def by_rows(

@@ -70,21 +70,33 @@ def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     """Return the scores (n,) of pieces inside the support, or of the cdf itself."""
     places = np.stack([piece.low, np.clip(y, piece.low, piece.high), piece.high], axis=1)
     a = shape[:, None]
-    tails = by_rows(smaller_tails, a, places, a, step=SLOW_STEP)
+    # At infinity all integrals are 0, as for distributions that are censored on one side.
+    count = 3 if (piece.high < np.inf).any() else 2
+    ends = slice(0, count, 2)
+    tails = _with_zeros(by_rows(smaller_tails, a, places[:, :count], a, step=SLOW_STEP), 3)
     if is_cdf:
         piece = cdf_piece(piece.low, piece.high, places - a, tails)
-    means = by_rows(_mean_above, places, a, by_rows(log_height, shape)[:, None])
+    height = by_rows(log_height, shape)[:, None]
+    means = _with_zeros(by_rows(_mean_above, places[:, :count], a, height), 3)
     unit = _unit(places - a, shape, tails, means)
-    total = half_ratio(shape) / np.sqrt(np.pi) / unit
+    total = by_rows(half_ratio, shape) / np.sqrt(np.pi) / unit
     with np.errstate(invalid="ignore", over="ignore"):
         z = (places - a) / unit[:, None]
         gaps = np.diff(places, axis=1) / unit[:, None]
-    squares = total[:, None] * by_rows(
-        smaller_tails, 2 * a, 2 * places[:, ::2], 2 * a, step=SLOW_STEP
-    )
+    shares = by_rows(smaller_tails, 2 * a, 2 * places[:, ends], 2 * a, step=SLOW_STEP)
+    squares = total[:, None] * _with_zeros(shares, 2)
     sums = piece_sums(z, gaps, tails, means / unit[:, None], squares, total, piece)
     is_lost = ((places > 0) & (places < _UNDERFLOWS)).any(axis=1)
     return np.where(is_lost, np.nan, unit * sums)
+
+
+def _with_zeros(values: Array, columns: int) -> Array:
+    """Return values (n, k) with columns of zeros after them."""
+    if values.shape[1] == columns:
+        return values
+    out = np.zeros((len(values), columns))
+    out[:, : values.shape[1]] = values
+    return out
 
 
 def _unit(centred: Array, shape: Array, tails: Array, means: Array) -> Array:

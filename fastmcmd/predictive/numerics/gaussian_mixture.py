@@ -7,9 +7,11 @@ import scipy
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.gauss import gauss_legendre
+from fastmcmd.predictive.numerics.elementwise import LIGHT_STEP
 
-__all__ = ["crps", "quantiles"]
+__all__ = ["crps", "log_densities", "quantiles"]
 
 _BEYOND = 60.0  # standard deviations: densities and tails are 0 in float64
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
@@ -31,6 +33,17 @@ def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
     out = np.empty_like(result)
     np.put_along_axis(out, np.broadcast_to(order, out.shape), result, axis=1)
     return out
+
+
+def log_densities(y: Array, mean: Array, std: Array, weights: Array) -> Array:
+    """Return log densities (n,) at y, from means and standard deviations (K, n) and weights (n, K)."""
+    logs = np.empty(len(y))
+
+    def work(rows: slice) -> None:
+        _core.normal_mixture_logs(y[rows], mean[:, rows], std[:, rows], weights[rows], logs[rows])
+
+    over_rows(work, len(y), max(1, LIGHT_STEP // len(mean)))
+    return logs
 
 
 def crps(y: Array, mean: Array, std: Array, weights: Array) -> Array:
