@@ -184,7 +184,17 @@ def test_a_wrapper_that_changes_nothing_answers_as_its_base(wrapper, base):
     members.add("panel_quantiles")
     for one, expected in zip(wrapped.cdf_and_sf(y), (base.cdf(y), base.sf(y)), strict=True):
         np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9)
-    members |= {"cdf_and_sf", "piece_scores"}
+    masses, low, high = wrapped.interval_masses(y - 0.5, y + 1.5), y - 0.5, y + 1.5
+    expected = (
+        base.cdf(low),
+        base.sf(low),
+        base.cdf(high),
+        base.sf(high),
+        base.cdf(high) - base.cdf(low),
+    )
+    for one, mass in zip(masses, expected, strict=True):
+        np.testing.assert_allclose(one, mass, rtol=1e-9, atol=1e-9)
+    members |= {"interval_masses", "cdf_and_sf", "piece_scores"}
     piece = CDFPiece(y - 1, y + 2, *np.full((3, 3), [[0.2], [0.7], [0.1]]))
     pieces, expected = wrapped.piece_scores(y, piece), base.piece_scores(y, piece)
     if pieces is not None:
