@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -207,7 +208,7 @@ class Family(ScipyPredictive):
         """Return a formula of log densities at (m, L), and the constants (n,) that it takes by row."""
         return self._log_prob, self._values
 
-    def _by_rows(self, function: Any, y: ArrayLike) -> Array:
+    def _by_rows(self, function: Callable[..., Array], y: ArrayLike) -> Array:
         """Return the values of a formula at outcomes."""
         y = np.broadcast_to(self.outcomes(y), self.shape)
         return by_rows(function, y, *self._values)

@@ -217,6 +217,11 @@ class ScipyPredictive(ByQuadrature):
             return super().kinks()
         return self.shapes.kinks()
 
+    @property
+    def _shapes_of_scipy(self) -> FrozenShapes | None:
+        """The parameters of a continuous family of SciPy; None of other families, such as our own."""
+        return self.shapes if type(self) is ScipyPredictive and not self.discrete else None
+
     def at(self, coordinates: Array) -> ScipyPredictive:
         """Return the distributions of this family at coordinates (m, k)."""
         *shapes, loc, log_scale = coordinates.T
@@ -395,7 +400,7 @@ class ScipyPredictive(ByQuadrature):
         return result if result.shape == shape else np.array(np.broadcast_to(result, shape))
 
     def _quadrature(self, order: int, splits: int = 1, length: float | None = None) -> Nodes:
-        shapes = self.shapes
+        shapes = self._shapes_of_scipy
         if length is None and shapes is not None and _REPEATED * len(shapes) <= self._n:
             values, weights = self._standard(shapes)._quadrature(order, splits)
             return shapes.of_shapes(values), weights[shapes.place]
@@ -414,7 +419,7 @@ class ScipyPredictive(ByQuadrature):
 
         Where they cost a search, parts of a prediction share those at the ends of panels.
         """
-        shapes = None if self.discrete else self.shapes
+        shapes = self._shapes_of_scipy
         is_slow = shapes is not None and has_slow_quantiles(self.frozen.dist)
         if shapes is None or not (is_slow and np.array_equal(levels, PANEL_LEVELS)):
             return super().panel_quantiles(levels)
@@ -547,7 +552,9 @@ def _integrated_moments(standard: ScipyPredictive) -> Array:
     return moments
 
 
-def _frozen_as(frozen: rv_frozen, args: tuple[Any, ...], options: dict[str, Any]) -> rv_frozen:
+def _frozen_as(
+    frozen: rv_frozen, args: tuple[object, ...], options: dict[str, object]
+) -> rv_frozen:
     """Return the family frozen at other parameters; SciPy takes a millisecond: it writes docstrings."""
     if not hasattr(frozen.dist, "_parse_args"):
         return frozen.dist(*args, **options)
