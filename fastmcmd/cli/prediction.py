@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -214,17 +215,27 @@ def numbers_of_classes(
 def _pairs(text: str, specification: str) -> list[tuple[str, str]]:
     pairs = [tuple(part.split("=", 1)) for part in specification.split(",") if part]
     if not pairs or any(len(pair) != 2 for pair in pairs):
-        family = text.partition(":")[0].strip().lower()
-        form = next((one for one in describe().split() if one.partition(":")[0] == family), None)
-        raise UsageError(
-            f"--prediction {text!r}; "
-            + (
-                f"{form} is needed"
-                if form
-                else f"a family and its columns are needed: {describe()}"
-            )
-        )
+        raise UsageError(f"--prediction {text!r}; {_form_of(text, specification)}")
     return [(name.strip(), value.strip()) for name, value in pairs]
+
+
+def _form_of(text: str, specification: str) -> str:
+    """Return what a prediction without names of parameters should look like."""
+    given = text.partition(":")[0].strip().lower()
+    known = [*FAMILIES, *_ALIASES, *GENERAL]
+    near = [given] if given in known else [name for name in known if given and name.startswith(given)]
+    if not near:
+        near = get_close_matches(given, known, n=1)
+    if not near:
+        return f"a family and its columns are needed: {describe()}"
+    family = _ALIASES.get(near[0], near[0])
+    form = next(one for one in describe().split() if one.partition(":")[0] == family)
+    columns = [part.strip() for part in specification.split(",") if part.strip()]
+    names = FAMILIES[family].parameters if family in FAMILIES else ()
+    if names and len(columns) == len(names) and not any("=" in one for one in columns):
+        pairs = zip(names, columns, strict=True)
+        form = f"{family}:{','.join(f'{name}={column}' for name, column in pairs)}"
+    return f"{form} is needed"
 
 
 def _number(value: str, text: str) -> float:

@@ -300,6 +300,9 @@ def test_convert(table, kind, tmp_path, capsys):
     [
         ("poisson:mean=nu", "has no column 'nu'; it has visits, x0, x1, mu, group"),
         ("poisson", "poisson:mean=... is needed"),
+        ("pois:mu", "poisson:mean=mu is needed"),
+        ("normal:x0,mu", "gaussian:mean=x0,std=mu is needed"),
+        ("nomal:x0", "gaussian:mean=...,std=... is needed"),
         ("mean=mu", "a family and its columns are needed"),
         ("classes:p_0,p_1", "classes:NAME=COLUMN,... is needed"),
         ("poisson:mu=mu", "poisson:mean=COLUMN is needed"),
