@@ -223,7 +223,8 @@ def _form_of(text: str, specification: str) -> str:
     """Return what a prediction without names of parameters should look like."""
     given = text.partition(":")[0].strip().lower()
     known = [*FAMILIES, *_ALIASES, *GENERAL]
-    near = [given] if given in known else [name for name in known if given and name.startswith(given)]
+    starts = [name for name in known if given and name.startswith(given)]
+    near = [given] if given in known else starts
     if not near:
         near = get_close_matches(given, known, n=1)
     if not near:
