@@ -87,7 +87,7 @@ class BuildCore(build_ext):
             if source not in excluded:
                 extra = [] if msvc or is_sanitized else OPTIMIZATION.get(source, [])
                 jobs.append((source, self.build_temp, macros, once + extra))
-        for isa in isas:
+        for isa in reversed(isas):  # the widest takes longest
             flags = MSVC_FLAGS[isa] if msvc else GNU_FLAGS[isa]
             if x86 and not msvc and isa == "baseline":
                 flags = GNU_X86_BASELINE
