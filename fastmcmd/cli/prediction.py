@@ -221,12 +221,14 @@ def _pairs(text: str, specification: str) -> list[tuple[str, str]]:
 
 def _form_of(text: str, specification: str) -> str:
     """Return what a prediction without names of parameters should look like."""
-    given = text.partition(":")[0].strip().lower()
-    known = [*FAMILIES, *_ALIASES, *GENERAL]
-    starts = [name for name in known if given and name.startswith(given)]
-    near = [given] if given in known else starts
+    family_text = text.partition(":")[0].strip().lower()
+    names_of_families = [*FAMILIES, *_ALIASES, *GENERAL]
+    longer_names = [
+        name for name in names_of_families if family_text and name.startswith(family_text)
+    ]
+    near = [family_text] if family_text in names_of_families else longer_names
     if not near:
-        near = get_close_matches(given, known, n=1)
+        near = get_close_matches(family_text, names_of_families, n=1)
     if not near:
         return f"a family and its columns are needed: {describe()}"
     family = _ALIASES.get(near[0], near[0])
