@@ -961,8 +961,8 @@ def isotonic_bits(
 ) -> None:
     """Write the isotonic regression of n > 0 events of equal weight at ascending places (g,).
 
-    Event i is bit ``i % 64`` of word ``i // 64``; further bits are 0. ``rows`` and ``sums`` (n // 2 + 2,) are
-    scratch.
+    Event i is bit ``i % 64`` of word ``i // 64``; further bits are 0. ``rows`` and ``sums`` (n // 2 + 2,)
+    are scratch.
     """
 
 def panel_quantiles(

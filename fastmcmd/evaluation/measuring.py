@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import HostArray, InputsLike
 from fastmcmd._base.names import name_list
@@ -23,7 +23,7 @@ from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.bootstrap import intervals, resampled
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context
-from fastmcmd.evaluation.group_values import Groups
+from fastmcmd.evaluation.group_values import RowGroups
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, ON_REQUEST, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import NO_CLASSES, Evaluation, Measured
@@ -315,10 +315,10 @@ def _measure(
     progress: Progress,
     requested: tuple[str, ...],
     of: str = "",
-    known: Mapping[str, float] | None = None,
+    computed: Mapping[str, float] | None = None,
 ) -> tuple[tuple[Measured, ...], dict[str, str]]:
-    """Return the measures that apply, and why others do not; ``known`` values are not computed again."""
-    numbers, reasons, known = [], {}, known or {}
+    """Return the measures that apply, and why others do not; ``computed`` values are taken."""
+    numbers, reasons, computed = [], {}, computed or {}
     for one in ALL_MEASURES:
         if one.name in _ON_REQUEST and one.name not in requested:
             continue
@@ -329,7 +329,7 @@ def _measure(
             continue
         progress.stage(one.label + of)
         label = one.titled(context.settings.level)
-        value = known[one.name] if one.name in known else one.compute(context)
+        value = computed[one.name] if one.name in computed else one.compute(context)
         numbers.append(Measured(one.name, value, one.section, label, one.best))
     return tuple(numbers), reasons
 
@@ -423,25 +423,27 @@ def _by_label(
     if outcomes.ignored is not None:
         complete |= outcomes.ignored
     names, group = np.unique(valid_labels, return_inverse=True)
-    parts = Groups.of(all_rows, group)
-    computed = _values_of_groups(parts, requested)
+    parts = RowGroups.of(all_rows, group)
+    of_groups = _values_of_groups(parts, requested)
     propagating = set(np.unique(labels[~complete]).tolist()) if outcomes.propagate else set()
     groups = {}
-    each = np.split(parts.order, parts.starts[1:])
-    for place, (label, rows) in enumerate(zip(names, each, strict=True)):
+    rows_of = np.split(parts.order, parts.starts[1:])
+    for place, (label, rows) in enumerate(zip(names, rows_of, strict=True)):
         key = label.item() if isinstance(label, np.generic) else label
         if all_rows.weights is not None and not all_rows.weights[rows].any():
             raise no_weight_in(key)
-        known = {name: values[place] for name, values in computed.items()}
-        known = {name: value for name, value in known.items() if not math.isnan(value)}
-        numbers = _measure(all_rows.subset(rows), progress, requested, f", group {key}", known)[0]
+        computed = {name: values[place] for name, values in of_groups.items()}
+        computed = {name: value for name, value in computed.items() if not math.isnan(value)}
+        numbers = _measure(all_rows.subset(rows), progress, requested, f", group {key}", computed)[
+            0
+        ]
         if key in propagating:
             numbers = tuple(one.without_value() for one in numbers)
         groups[key] = (len(rows), numbers)
     return groups
 
 
-def _values_of_groups(groups: Groups, requested: tuple[str, ...]) -> dict[str, list[float]]:
+def _values_of_groups(groups: RowGroups, requested: tuple[str, ...]) -> dict[str, list[float]]:
     """Return the values of all groups for measures that one pass over the rows computes."""
     values = {}
     for one in ALL_MEASURES:

@@ -77,7 +77,11 @@ def terms_of(name: str, context: Context) -> tuple[Array, float | None] | None:
     Values may be infinite. None if the measure is no mean over rows.
     """
     columns, finish = _MEASURES.get(name, (None, None))
-    if columns is None or finish not in (_mean, _root) or (name in _NUMBERS and not context.numbers):
+    if (
+        columns is None
+        or finish not in (_mean, _root)
+        or (name in _NUMBERS and not context.numbers)
+    ):
         return None
     return columns(context)[0], _ROOTS[name](context) if name in _ROOTS else None
 

@@ -26,7 +26,9 @@ __all__ = ["IsotonicReliability", "band_parameters", "exceedance_reliability", "
 _POINTS = 200  # of the band at most
 _TAIL = 0.005  # of the pointwise quantiles in which deviations are measured
 _NUMBERS = 1 << 18  # simulated at a time
-_FEW_TIED = 8  # rows per distinct probability, up to which events are drawn by row, not by probability
+_FEW_TIED = (
+    8  # rows per distinct probability, up to which events are drawn by row, not by probability
+)
 _ROUNDING = 1e-12  # of frequencies
 _TABLE_LINES = 12  # lines of a table
 
@@ -188,12 +190,12 @@ def _simulated_by_row(
     """Return recalibrated probabilities (b, g) at some places of distinct ones, from calibrated events.
 
     An event of probability p is drawn from one random byte and, where that equals the first byte of p, from
-    one further number. Events come first among rows of equal probability: the regression of the rows then is
+    one further number. Events come first among rows of equal probability: the regression of rows then is
     constant there, and equals that of the distinct probabilities.
     """
     n = int(count.sum())
-    leading = np.minimum(np.floor(256 * distinct), 255.0)  # 255 and a rest of 1 for p = 1
-    rest = np.repeat(256 * distinct - leading, count)
+    leading = np.minimum(np.floor(256 * distinct), 255.0)  # 255 and a remainder of 1 for p = 1
+    remainder = np.repeat(256 * distinct - leading, count)
     leading = np.repeat(leading.astype(np.uint8), count)
     starts = np.cumsum(count) - count
     tied, first_rows = count > 1, starts[places]
@@ -206,7 +208,7 @@ def _simulated_by_row(
         numbers = np.frombuffer(rng.bytes(n), np.uint8)
         events = numbers < leading
         undecided = np.flatnonzero(numbers == leading)
-        events[undecided] = rng.random(len(undecided)) < rest[undecided]
+        events[undecided] = rng.random(len(undecided)) < remainder[undecided]
         _core.events_first(events.view(np.uint8), tied_starts, tied_count)
         bits[: -(-n // 8)] = np.packbits(events, bitorder="little")
         _core.isotonic_bits(words.astype(np.uint64, copy=False), n, first_rows, rows, sums, fits)

@@ -135,7 +135,7 @@ class _Spans:
     def totals(self, values: Array, power: int) -> Array:
         """Return the sums of values over cells of each range; end cells count by a power of their shares.
 
-        Each range is summed separately. With differences of cumulative sums, one gross error in an early bin
+        Each range is summed separately. With differences of cumulative sums, a gross error in an early bin
         would cost the digits of all later bins.
         """
         column = (-1, *[1] * (values.ndim - 1))

@@ -12,7 +12,8 @@ N = 240
 _OF_ROWS = (
     "mae", "rmse", "median_absolute_error", "marpd", "bias", "r2", "pearson", "nll", "mean_crps",
     "mean_check_score", "mean_interval_score", "mean_weighted_interval_score", "coverage", "sharpness",
-    "ence", "uce", "mean_interval_width", "variance_variation", "miscalibration_area",
+    "ence", "uce", "mean_interval_width", "variance_variation", "miscalibration_area", "regression_ece",
+    "rms_calibration_error", "mean_absolute_calibration_error",
 )  # fmt: skip
 
 
@@ -29,9 +30,19 @@ def _same(y, prediction, labels, weights=None):
         for one in alone.measured:
             if one.name in _OF_ROWS:
                 np.testing.assert_allclose(
-                    values[one.name], one.value, rtol=1e-11, atol=1e-300, err_msg=f"{label} {one.name}"
+                    values[one.name],
+                    one.value,
+                    rtol=1e-11,
+                    atol=1e-300,
+                    err_msg=f"{label} {one.name}",
                 )
     return evaluation
+
+
+def test_curves_of_some_groups_at_a_time(rng, monkeypatch):
+    monkeypatch.setattr("fastmcmd.evaluation.group_values._NUMBERS", 250)
+    mean, labels = rng.normal(size=N), rng.integers(0, 9, N)
+    _same(mean + rng.normal(size=N), fm.Gaussian(mean, 0.8), labels)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -80,11 +80,11 @@ def test_simulated_curves_against_their_definition(decimals):
     curves = isotonic_module._simulated_by_row(rng, distinct, count, places, 25)
     for curve in curves:
         leading = np.frombuffer(again.bytes(300), np.uint8).astype(float)
-        number, ordered = leading / 256, np.sort(p)
-        equal = leading == np.minimum(np.floor(ordered * 256), 255)
+        number, ascending = leading / 256, np.sort(p)
+        equal = leading == np.minimum(np.floor(ascending * 256), 255)
         number[equal] += again.random(equal.sum()) / 256
-        happened = np.bincount(np.sort(place), number < ordered)
-        expected = optimize.isotonic_regression(happened / count, weights=count).x
+        event_counts = np.bincount(np.sort(place), number < ascending)
+        expected = optimize.isotonic_regression(event_counts / count, weights=count).x
         np.testing.assert_allclose(curve, expected, rtol=1e-12, atol=1e-15)
 
 
