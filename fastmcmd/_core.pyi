@@ -946,6 +946,25 @@ def isotonic_rows(values: _F64, weights: _F64, ends: NDArray[np.int64], masses: 
     ``ends`` and ``masses`` (k,) are scratch.
     """
 
+def events_first(
+    events: NDArray[np.uint8], starts: NDArray[np.int64], counts: NDArray[np.int64]
+) -> None:
+    """Order events (n,), each 0 or 1, within ranges of rows, so that those that happened come first."""
+
+def isotonic_bits(
+    bits: NDArray[np.uint64],
+    n: int,
+    places: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    sums: NDArray[np.int64],
+    fits: _F64,
+) -> None:
+    """Write the isotonic regression of n > 0 events of equal weight at ascending places (g,).
+
+    Event i is bit ``i % 64`` of word ``i // 64``; further bits are 0. ``rows`` and ``sums`` (n // 2 + 2,)
+    are scratch.
+    """
+
 def panel_quantiles(
     starts: NDArray[np.int64],
     left: _F64,

@@ -112,6 +112,9 @@ struct loop_table {
   void (*piece_sums)(ins z, ins gaps, ins tails, ins means, ins squares, in total, in below,
                      in rise, in above, out sums);
   void (*isotonic_rows)(outs values, in weights, vec<int64_t> ends, out masses);
+  void (*events_first)(vec<uint8_t> events, vec<const int64_t> starts, vec<const int64_t> counts);
+  void (*isotonic_bits)(vec<const uint64_t> bits, index_t n, vec<const int64_t> places,
+                        vec<int64_t> rows, vec<int64_t> sums, out fits);
   void (*panel_quantiles)(vec<const int64_t> starts, in left, in half, ins density,
                           vec<const int64_t> places, in below, in above, ins levels, in rule,
                           ins nodes, ins series, outs values);

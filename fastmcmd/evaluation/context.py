@@ -262,7 +262,7 @@ class Context:
         """Whether outputs are numbers, not vectors and not classes without an order."""
         return self.y.ndim == 1 and not self.nominal
 
-    @property
+    @cached_property
     def nominal(self) -> bool:
         """Whether outputs are classes without an order."""
         return classes_of(self.base) is not None
@@ -286,10 +286,20 @@ class Context:
         return isinstance(self.base, Draws)
 
     @cached_property
+    def finite_means(self) -> bool:
+        """Whether all predicted means are finite."""
+        return bool(np.isfinite(self.prediction.mean).all())
+
+    @cached_property
+    def finite_deviations(self) -> bool:
+        """Whether all predicted standard deviations are finite."""
+        return bool(np.isfinite(self.prediction.std).all())
+
+    @cached_property
     def width(self) -> str | None:
         """Why division by predicted standard deviations is impossible, or None."""
         std = self.prediction.std
-        if not np.isfinite(std).all():
+        if not self.finite_deviations:
             return "a predicted variance is not finite"
         return None if (std > 0).all() else "a predicted variance is zero"
 

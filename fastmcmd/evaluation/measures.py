@@ -91,15 +91,13 @@ def _density(context: Context) -> Reason:
 def _means(context: Context) -> Reason:
     if (reason := _unless_ordered(context)) is not None:
         return reason
-    finite = bool(np.isfinite(context.prediction.mean).all())
-    return None if finite else "a predicted mean is not finite"
+    return None if context.finite_means else "a predicted mean is not finite"
 
 
 def _variances(context: Context) -> Reason:
     if (reason := _numbers(context)) is not None:
         return reason
-    finite = bool(np.isfinite(context.prediction.std).all())
-    return None if finite else "a predicted variance is not finite"
+    return None if context.finite_deviations else "a predicted variance is not finite"
 
 
 def _spread(context: Context) -> Reason:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -21,6 +23,7 @@ from fastmcmd.estimator import ConditionalCongruence
 from fastmcmd.evaluation.bootstrap import intervals, resampled
 from fastmcmd.evaluation.config import EvaluationConfig
 from fastmcmd.evaluation.context import Context
+from fastmcmd.evaluation.group_values import RowGroups
 from fastmcmd.evaluation.measures import ALL_MEASURES, CONGRUENCE, ON_REQUEST, SCORES
 from fastmcmd.evaluation.nulls import null_expectations
 from fastmcmd.evaluation.result import NO_CLASSES, Evaluation, Measured
@@ -308,9 +311,14 @@ def _test(
 
 
 def _measure(
-    context: Context, progress: Progress, requested: tuple[str, ...], of: str = ""
+    context: Context,
+    progress: Progress,
+    requested: tuple[str, ...],
+    of: str = "",
+    computed: Mapping[str, float] | None = None,
 ) -> tuple[tuple[Measured, ...], dict[str, str]]:
-    numbers, reasons = [], {}
+    """Return the measures that apply, and why others do not; ``computed`` values are taken."""
+    numbers, reasons, computed = [], {}, computed or {}
     for one in ALL_MEASURES:
         if one.name in _ON_REQUEST and one.name not in requested:
             continue
@@ -321,7 +329,8 @@ def _measure(
             continue
         progress.stage(one.label + of)
         label = one.titled(context.settings.level)
-        numbers.append(Measured(one.name, one.compute(context), one.section, label, one.best))
+        value = computed[one.name] if one.name in computed else one.compute(context)
+        numbers.append(Measured(one.name, value, one.section, label, one.best))
     return tuple(numbers), reasons
 
 
@@ -413,17 +422,35 @@ def _by_label(
     complete[() if outcomes.valid is None else outcomes.valid] = not outcomes.blank
     if outcomes.ignored is not None:
         complete |= outcomes.ignored
-    names, place = np.unique(valid_labels, return_inverse=True)
-    order = np.argsort(place, kind="stable")  # one pass for all groups
-    ends = np.cumsum(np.bincount(place, minlength=len(names)))
+    names, group = np.unique(valid_labels, return_inverse=True)
+    parts = RowGroups.of(all_rows, group)
+    of_groups = _values_of_groups(parts, requested)
     propagating = set(np.unique(labels[~complete]).tolist()) if outcomes.propagate else set()
     groups = {}
-    for label, rows in zip(names, np.split(order, ends[:-1]), strict=True):
+    rows_of = np.split(parts.order, parts.starts[1:])
+    for place, (label, rows) in enumerate(zip(names, rows_of, strict=True)):
         key = label.item() if isinstance(label, np.generic) else label
         if all_rows.weights is not None and not all_rows.weights[rows].any():
             raise no_weight_in(key)
-        numbers = _measure(all_rows.subset(rows), progress, requested, f", group {key}")[0]
+        computed = {name: values[place] for name, values in of_groups.items()}
+        computed = {name: value for name, value in computed.items() if not math.isnan(value)}
+        numbers = _measure(all_rows.subset(rows), progress, requested, f", group {key}", computed)[
+            0
+        ]
         if key in propagating:
             numbers = tuple(one.without_value() for one in numbers)
         groups[key] = (len(rows), numbers)
     return groups
+
+
+def _values_of_groups(groups: RowGroups, requested: tuple[str, ...]) -> dict[str, list[float]]:
+    """Return the values of all groups for measures that one pass over the rows computes."""
+    values = {}
+    for one in ALL_MEASURES:
+        if one.name in _ON_REQUEST and one.name not in requested:
+            continue
+        if one.missing(groups.context) is None:
+            of_groups = groups.values(one.name)
+            if of_groups is not None:
+                values[one.name] = of_groups.tolist()
+    return values

@@ -15,7 +15,7 @@ from fastmcmd.metrics.intervals import inside_interval
 from fastmcmd.predictive.base import Array
 from fastmcmd.predictive.numerics.spread import unit_of
 
-__all__ = ["OfMeans", "is_root", "losses", "mean_of", "of_means"]
+__all__ = ["OfMeans", "is_root", "losses", "mean_of", "of_means", "terms_of"]
 
 Columns = Callable[[Context], list[Array]]
 
@@ -69,6 +69,21 @@ def mean_of(name: str, context: Context) -> Array | None:
     if one is None or len(one.columns) != 1:
         return None
     return np.asarray(one.columns[0] * one.unit ** (2 if is_root(name) else 1))
+
+
+def terms_of(name: str, context: Context) -> tuple[Array, float | None] | None:
+    """Return values by row (m,) whose mean is a measure, and None; or, of the root of a mean, its unit.
+
+    Values may be infinite. None if the measure is no mean over rows.
+    """
+    columns, finish = _MEASURES.get(name, (None, None))
+    if (
+        columns is None
+        or finish not in (_mean, _root)
+        or (name in _NUMBERS and not context.numbers)
+    ):
+        return None
+    return columns(context)[0], _ROOTS[name](context) if name in _ROOTS else None
 
 
 def is_root(name: str) -> bool:

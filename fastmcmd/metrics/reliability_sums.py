@@ -123,15 +123,7 @@ class ReliabilityCurve(Plotted, ColumnTable):
     @property
     def miscalibration_area(self) -> float:
         """Area between the curve, drawn with straight lines, and the diagonal."""
-        order = np.argsort(self.expected, kind="stable")
-        steps = np.diff(self.expected[order])
-        gaps = self.differences[order]
-        left, right = np.abs(gaps[:-1]), np.abs(gaps[1:])
-        total = left + right
-        # If the curve crosses the diagonal, the area is two triangles with heights left and right.
-        crosses = gaps[:-1] * gaps[1:] < 0
-        twice = np.where(crosses, (left**2 + right**2) / np.where(crosses, total, 1.0), total)
-        return float(np.sum(steps * twice) / 2)
+        return float(area_to_diagonal(self.expected, self.differences))
 
     def ece(self, weights: str | ArrayLike = "uniform", alpha: float = 1.0) -> float:
         """Return ``sum_j w_j |p_j - observed_j|^alpha``; see `fastmcmd.regression_ece`."""
@@ -173,6 +165,22 @@ class ReliabilityCurve(Plotted, ColumnTable):
             f"ReliabilityCurve of {kind_name}, {self.n:,} rows, {len(self.expected)} levels: mean absolute "
             f"calibration error {self.mean_absolute_calibration_error:.4g}\n{self.table()}"
         )
+
+
+def area_to_diagonal(expected: Array, differences: Array) -> Array:
+    """Return the areas (...) between curves, drawn with straight lines, and the diagonal.
+
+    ``differences`` (..., j) are observed minus expected (j,) shares.
+    """
+    order = np.argsort(expected, kind="stable")
+    steps = np.diff(expected[order])
+    gaps = differences[..., order]
+    left, right = np.abs(gaps[..., :-1]), np.abs(gaps[..., 1:])
+    total = left + right
+    # If the curve crosses the diagonal, the area is two triangles with heights left and right.
+    crosses = gaps[..., :-1] * gaps[..., 1:] < 0
+    twice = np.where(crosses, (left**2 + right**2) / np.where(crosses, total, 1.0), total)
+    return np.asarray(np.sum(steps * twice, axis=-1) / 2)
 
 
 def read_levels(levels: ArrayLike | None, default: Array, *, inner: bool = False) -> Array:

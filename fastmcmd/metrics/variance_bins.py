@@ -110,12 +110,8 @@ def mass_bins(cells: Cells, bins: int) -> Binned:
     cuts, cell = mass_cuts(mass, bins)
     part = np.clip((cuts - mass[cell]) / cells.sums[cell, 0], 0.0, 1.0)
     cell, part = np.concatenate([[0], cell, [last]]), np.concatenate([[0.0], part, [1.0]])
-    sums, noise = np.empty((bins, cells.sums.shape[1])), np.empty(bins)
-    for b in range(bins):
-        between = _Span(int(cell[b]), float(part[b]), int(cell[b + 1]), float(part[b + 1]))
-        sums[b] = between.total(cells.sums, 1)
-        noise[b] = between.total(cells.noise, 2)
-    return Binned(sums, noise, cells.spread[cell])
+    spans = _Spans(cell[:-1], part[:-1], cell[1:], part[1:])
+    return Binned(spans.totals(cells.sums, 1), spans.totals(cells.noise, 2), cells.spread[cell])
 
 
 def mass_cuts(mass: Array, bins: int) -> tuple[Array, NDArray[np.intp]]:
@@ -128,25 +124,28 @@ def mass_cuts(mass: Array, bins: int) -> tuple[Array, NDArray[np.intp]]:
 
 
 @dataclass(frozen=True)
-class _Span:
-    """A range of cells that begins and ends within a cell."""
+class _Spans:
+    """Ranges of cells, each of which begins and ends within a cell."""
 
-    first: int
-    start: float
-    last: int
-    end: float
+    first: NDArray[np.intp]
+    start: Array
+    last: NDArray[np.intp]
+    end: Array
 
-    def total(self, values: Array, power: int) -> Array:
-        """Return the sum of values over cells; the end cells count by a power of their shares.
+    def totals(self, values: Array, power: int) -> Array:
+        """Return the sums of values over cells of each range; end cells count by a power of their shares.
 
-        Each bin is summed separately. With differences of cumulative sums, one gross error in an early bin
+        Each range is summed separately. With differences of cumulative sums, a gross error in an early bin
         would cost the digits of all later bins.
         """
-        if self.first == self.last:
-            return np.asarray((self.end - self.start) ** power * values[self.first])
-        inner = values[self.first + 1 : self.last].sum(axis=0)
-        ends = (1 - self.start) ** power * values[self.first] + self.end**power * values[self.last]
-        return np.asarray(inner + ends)
+        column = (-1, *[1] * (values.ndim - 1))
+        bounds = np.stack([np.minimum(self.first + 1, self.last), self.last], axis=1)
+        inner = np.add.reduceat(values, bounds.ravel(), axis=0)[::2]
+        inner[self.first + 1 >= self.last] = 0.0  # of an empty range, NumPy returns the first value
+        start, end = ((1 - self.start) ** power).reshape(column), (self.end**power).reshape(column)
+        both = ((self.end - self.start) ** power).reshape(column) * values[self.first]
+        several = inner + (start * values[self.first] + end * values[self.last])
+        return np.where((self.first == self.last).reshape(column), both, several)
 
 
 def width_bins(cells: Cells, bins: int, limits: tuple[float, float] | None = None) -> Binned:

@@ -11,6 +11,7 @@ from simulations.picture_bands import isotonic_coverage
 
 import fastmcmd as fm
 from fastmcmd import _core
+from fastmcmd.metrics import isotonic as isotonic_module
 
 CLASSES = fm.classification
 
@@ -54,8 +55,50 @@ def test_the_loop_against_scipy(rng, k):
         assert (np.diff(fit) >= 0).all()
 
 
-def test_the_band_does_not_depend_on_the_draws_at_a_time(rng, monkeypatch):
-    p = rng.beta(1, 2, 150).round(2)
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 128, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_the_fit_of_events_against_scipy(rng, n, share):
+    for _ in range(20):
+        events = rng.random(n) < share * np.linspace(0.5, 1.0, n)
+        bits = np.zeros(8 * -(-n // 64), np.uint8)
+        bits[: -(-n // 8)] = np.packbits(events, bitorder="little")
+        places = np.unique(rng.integers(0, n, 30))
+        rows, sums = np.empty((2, n // 2 + 2), np.int64)
+        fits = np.empty(len(places))
+        _core.isotonic_bits(bits.view("<u8").astype(np.uint64), n, places, rows, sums, fits)
+        expected = optimize.isotonic_regression(events.astype(float)).x[places]
+        np.testing.assert_allclose(fits, expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 5])
+def test_simulated_curves_against_their_definition(decimals):
+    """Each event is a number of one byte and a rest below its probability; ties are pooled."""
+    p = np.random.default_rng(1).beta(0.5, 1, 300).round(decimals)
+    distinct, place, count = np.unique(p, return_inverse=True, return_counts=True)
+    places = np.arange(len(distinct))
+    rng, again = np.random.default_rng(2), np.random.default_rng(2)
+    curves = isotonic_module._simulated_by_row(rng, distinct, count, places, 25)
+    for curve in curves:
+        leading = np.frombuffer(again.bytes(300), np.uint8).astype(float)
+        number, ascending = leading / 256, np.sort(p)
+        equal = leading == np.minimum(np.floor(ascending * 256), 255)
+        number[equal] += again.random(equal.sum()) / 256
+        event_counts = np.bincount(np.sort(place), number < ascending)
+        expected = optimize.isotonic_regression(event_counts / count, weights=count).x
+        np.testing.assert_allclose(curve, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-3, 0.25, 0.3, 0.9985, 1.0])
+def test_simulated_events_have_their_probability(rng, p):
+    one = np.array([1])
+    events = isotonic_module._simulated_by_row(rng, np.array([p]), one, one - 1, 10_000)
+    assert np.isin(events, (0.0, 1.0)).all()
+    assert abs(events.mean() - p) <= 5 * math.sqrt(p * (1 - p) / 10_000)
+
+
+@pytest.mark.parametrize("decimals", [1, 2])
+def test_the_band_does_not_depend_on_the_draws_at_a_time(rng, monkeypatch, decimals):
+    p = rng.beta(1, 2, 150).round(decimals)
     y = rng.random(150) < p
     for weights in (None, rng.uniform(0.1, 1.0, 150)):
         one = CLASSES.isotonic_reliability(y, p, sample_weight=weights, resamples=60)
