@@ -43,8 +43,8 @@ def test_log_densities_where_ratios_leave_the_range_of_doubles(family):
     got = family(scale, 1.5).log_prob(y)
     for one, unit, value in zip(y.tolist(), scale.tolist(), got.tolist(), strict=True):
         x = 1.5 * abs(mpmath.log(mpmath.mpf(one) / mpmath.mpf(unit)))
-        lost = mpmath.log(2) if family is LogLaplace else 2 * mpmath.log1p(mpmath.exp(-x))
-        expected = mpmath.log(1.5) - mpmath.log(mpmath.mpf(one)) - x - lost
+        divisor = mpmath.log(2) if family is LogLaplace else 2 * mpmath.log1p(mpmath.exp(-x))
+        expected = mpmath.log(1.5) - mpmath.log(mpmath.mpf(one)) - x - divisor
         assert value == pytest.approx(float(expected), rel=1e-13)
 
 
@@ -64,8 +64,14 @@ def test_log_laplace_scores_near_the_median_keep_digits_for_large_shapes(side):
         for one, shape, value in zip(y.tolist(), shapes.tolist(), got.tolist(), strict=True):
             z, c = mpmath.mpf(one), mpmath.mpf(shape)
             low, high = min(z, mpmath.mpf(1)), max(z, mpmath.mpf(1))
-            # Integrals of F^2 below y and of (1 - F)^2 above it, with F = t^c / 2 below 1, 1 - t^-c / 2 above.
+            # Integrals of F^2 below y and of (1 - F)^2 above; F = t^c / 2 below 1, 1 - t^-c / 2 above.
             expected = 1 / (4 * (2 * c + 1)) + 1 / (4 * (2 * c - 1))
             expected += (1 - low) - (1 - low ** (c + 1)) / (c + 1)
             expected += (high - 1) - (1 - high ** (1 - c)) / (c - 1)
             assert value == pytest.approx(float(expected), rel=1e-13)
+
+
+def test_moments_are_those_of_scipy_where_a_row_has_no_nodes():
+    shapes = np.array([0.01, 0.5, 5.0, 1e4])
+    prediction = ScipyPredictive(stats.powernorm(shapes), 4)
+    np.testing.assert_allclose(prediction.mean, stats.powernorm(shapes).mean(), rtol=1e-6)

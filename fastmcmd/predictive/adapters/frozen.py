@@ -602,7 +602,13 @@ def _integrated_moments(standard: ScipyPredictive) -> Array:
     moments = np.empty((4, len(standard)))
     for rows in row_blocks(len(standard), max(1, _MOST_SUMMED // node_count())):
         part = standard.take(np.arange(rows.start, rows.stop))
-        moments[:, rows] = node_moments(part.nodes(), part.coarse_nodes())
+        try:
+            moments[:, rows] = node_moments(part.nodes(), part.coarse_nodes())
+        except ValueError:  # a row without finite quantiles
+            moments[:, rows] = np.nan
+            if len(part) > 1:
+                each = [_integrated_moments(part.take(np.array([row]))) for row in range(len(part))]
+                moments[:, rows] = np.concatenate(each, axis=1)
     return moments
 
 
