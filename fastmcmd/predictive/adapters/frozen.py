@@ -346,8 +346,8 @@ class ScipyPredictive(ByQuadrature):
         inside = np.where(is_inside, levels, 0.5)
         if self._unshifted is not None:  # without the rounding of ``y - loc``
             frozen, loc = self._unshifted
-            masses = _masses_upto_count if name == "ppf" else _masses_above_count
-            out = by_search(ScipyPredictive(frozen, self._n), inside, masses, _LATTICE_STEP)
+            of_counts = _masses_upto_count if name == "ppf" else _masses_above_count
+            out = by_search(ScipyPredictive(frozen, self._n), inside, of_counts, _LATTICE_STEP)
             out = loc[:, None] + np.floor(out)
         else:
             masses = masses_below if name == "ppf" else masses_above
