@@ -40,8 +40,8 @@ def test_cdfs_and_quantiles_of_counts_do_not_depend_on_numbers_between_them(name
 def test_log_densities_where_ratios_leave_the_range_of_doubles(family):
     y = np.array([5e-324, 1e-300, 1e-100, 1e300, 3e-310])
     scale = np.array([1e5, 1e300, 1e300, 1e-300, 7.0])
-    got = family(scale, 1.5).log_prob(y)
-    for one, unit, value in zip(y.tolist(), scale.tolist(), got.tolist(), strict=True):
+    computed = family(scale, 1.5).log_prob(y)
+    for one, unit, value in zip(y.tolist(), scale.tolist(), computed.tolist(), strict=True):
         x = 1.5 * abs(mpmath.log(mpmath.mpf(one) / mpmath.mpf(unit)))
         divisor = mpmath.log(2) if family is LogLaplace else 2 * mpmath.log1p(mpmath.exp(-x))
         expected = mpmath.log(1.5) - mpmath.log(mpmath.mpf(one)) - x - divisor
@@ -59,9 +59,9 @@ def test_scores_of_outcomes_far_out_are_distances(family):
 def test_log_laplace_scores_near_the_median_keep_digits_for_large_shapes(side):
     shapes = np.array([1e3, 1e6, 1e9])
     y = 1 + side * 0.7 / shapes
-    got = LogLaplace(1.0, shapes).crps(y)
+    computed = LogLaplace(1.0, shapes).crps(y)
     with mpmath.workdps(40):
-        for one, shape, value in zip(y.tolist(), shapes.tolist(), got.tolist(), strict=True):
+        for one, shape, value in zip(y.tolist(), shapes.tolist(), computed.tolist(), strict=True):
             z, c = mpmath.mpf(one), mpmath.mpf(shape)
             low, high = min(z, mpmath.mpf(1)), max(z, mpmath.mpf(1))
             # Integrals of F^2 below y and of (1 - F)^2 above; F = t^c / 2 below 1, 1 - t^-c / 2 above.

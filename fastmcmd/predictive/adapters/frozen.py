@@ -607,8 +607,10 @@ def _integrated_moments(standard: ScipyPredictive) -> Array:
         except ValueError:  # a row without finite quantiles
             moments[:, rows] = np.nan
             if len(part) > 1:
-                each = [_integrated_moments(part.take(np.array([row]))) for row in range(len(part))]
-                moments[:, rows] = np.concatenate(each, axis=1)
+                by_row = [
+                    _integrated_moments(part.take(np.array([row]))) for row in range(len(part))
+                ]
+                moments[:, rows] = np.concatenate(by_row, axis=1)
     return moments
 
 
