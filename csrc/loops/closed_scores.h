@@ -313,17 +313,16 @@ inline void pareto_scores(in y, in shape, in scale, in loc, out scores) {
 
 // Writes scores of log-Laplace distributions, whose logarithms have the median log(scale) and the scale s = 1 / shape.
 // With z = y / scale and x = |log z| / s, the score is, in units of the scale,
-//     z (exp(-x) - 1) + (1 - exp(-(1 + s) x)) / (1 + s) + s / (4 - s^2)        for z < 1,
-//     z (1 - exp(-x)) - (1 - exp(-(1 - s) x)) / (1 - s) + s / (4 - s^2)        from there on,
-// from the formulas of Jordan, Krueger & Lerch (JSS 2019), appendix A. It is infinite for shapes up to 1, and NaN where
-// y is not finite.
+//     |z - 1| - s (1 - exp(-p x)) / p + s / (4 - s^2), with p = 1 + s for z < 1 and 1 - s from there on,
+// from the formulas of Jordan, Krueger & Lerch (JSS 2019), appendix A. It is infinite for shapes up to 1 and
+// for infinite y.
 inline void log_laplace_scores(in y, in scale, in shape, out scores) {
   constexpr index_t m = block_rows;
   constexpr double farthest_ratio = 1e300;  // from here on only the distance counts
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
     const row_values at = rows_from(y, start, n), unit = rows_from(scale, start, n), c = rows_from(shape, start, n);
-    row_values z, size, both, part, score;
+    row_values z, size, part, score;
     for (index_t k = 0; k < m; ++k) {
       z.at[k] = at.at[k] / unit.at[k];
       z.at[k] = z.at[k] > farthest_ratio ? farthest_ratio : z.at[k];
@@ -332,19 +331,15 @@ inline void log_laplace_scores(in y, in scale, in shape, out scores) {
     row_logarithms(size);
     for (index_t k = 0; k < m; ++k) {
       const double s = 1.0 / c.at[k], x = z.at[k] > 0.0 ? fabs(c.at[k] * size.at[k]) : infinity;
-      size.at[k] = -x;
       part.at[k] = x * fabs(z.at[k] < 1.0 ? 1.0 + s : s - 1.0);
     }
-    both = size;
-    exponentials(both.at);
     exponential_masses(part);
     for (index_t k = 0; k < m; ++k) {
-      const double s = 1.0 / c.at[k];
-      const double power = z.at[k] < 1.0 ? 1.0 + s : s - 1.0, sign = z.at[k] < 1.0 ? -1.0 : 1.0;
-      const double sum = sign * z.at[k] * (1.0 - both.at[k]) + part.at[k] / power + s / (4.0 - s * s);
+      const double s = 1.0 / c.at[k], power = fabs(z.at[k] < 1.0 ? 1.0 + s : 1.0 - s);
+      const double sum = fabs(z.at[k] - 1.0) - s * (part.at[k] / power) + s / (4.0 - s * s);
       const bool is_far = fabs(z.at[k]) >= farthest_ratio;
       const double value = is_far ? fabs(at.at[k]) : unit.at[k] * sum;
-      score.at[k] = !is_finite(at.at[k]) ? at.at[k] - at.at[k] : c.at[k] > 1.0 ? value : infinity;
+      score.at[k] = !is_finite(at.at[k]) ? fabs(at.at[k]) : c.at[k] > 1.0 ? value : infinity;
     }
     write_rows(score, scores, start, n);
   }

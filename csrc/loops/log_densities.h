@@ -85,11 +85,8 @@ struct log_normal_density {  // mean and standard deviation of the logarithm
 // Writes log(y / scale), the logarithm of z^(c - 1) below 1 and of z^(-c - 1) above, and log(factor c / scale).
 inline void log_powers(const density_rows& of, double factor, row_values& log_z, row_values& power, row_values& height) {
   row_values peak;
-  for (index_t k = 0; k < block_rows; ++k) {
-    log_z.at[k] = of.y.at[k] / of.a.at[k];
-    peak.at[k] = factor * of.b.at[k];
-  }
-  row_logarithms(log_z);  // NaN for negative numbers
+  for (index_t k = 0; k < block_rows; ++k) peak.at[k] = factor * of.b.at[k];
+  ratio_logarithms(of.y, of.a, log_z);  // NaN for negative numbers
   ratio_logarithms(peak, of.a, height);
   for (index_t k = 0; k < block_rows; ++k) {
     const double exponent = (log_z.at[k] > 0.0 ? -of.b.at[k] : of.b.at[k]) - 1.0;

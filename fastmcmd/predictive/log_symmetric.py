@@ -14,6 +14,8 @@ from fastmcmd.predictive.numerics.log_densities import LogDensity, log_densities
 
 __all__ = ["LogLaplace", "LogLogistic"]
 
+_LEAST_NORMAL = float(np.finfo(np.float64).tiny)
+
 
 class _LogSymmetric(Family):
     """A family of positive numbers whose logarithms are symmetric around ``log(scale)``.
@@ -171,5 +173,5 @@ def _log_ratio(y: Array, scale: Array) -> Array:
     """Return ``log(y / scale)``; minus infinity for y <= 0."""
     positive = np.maximum(y, 0.0)
     ratio = positive / scale
-    usual = (ratio > 0) & (ratio < np.inf)
+    usual = (ratio >= _LEAST_NORMAL) & (ratio < np.inf)  # subnormal ratios lose digits
     return np.where(usual, np.log(ratio), np.log(positive) - np.log(scale))

@@ -46,7 +46,7 @@ def closed_crps(frozen: rv_frozen, y: Array) -> Array | None:
     def scores(y: Array, loc: Array, scale: Array, *shapes: Array) -> Array:
         gap = y - loc
         z = gap / scale
-        is_far = np.isinf(z) & np.isfinite(gap)
+        is_far = (np.abs(z) > _FAR) & np.isfinite(gap)
         standard = formula(np.clip(z, -_FAR, _FAR), *shapes)
         return np.where(is_far & np.isfinite(standard), np.abs(gap), scale * standard)
 

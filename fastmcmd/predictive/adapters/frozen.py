@@ -61,6 +61,7 @@ _SUMMED = 64  # values above the median whose probabilities are added up first
 _MOST_SUMMED = 1 << 20  # probabilities in memory at once
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
 _MODERATE = 1e100  # sizes below which finite scores do not overflow
+_EPSILON = float(np.finfo(np.float64).eps)
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
 
 
@@ -156,11 +157,18 @@ class ScipyPredictive(ByQuadrature):
 
     def cdf(self, y: ArrayLike) -> Array:
         """Return P(Y <= y) (n,)."""
-        return self._all(_quietly(self.frozen.cdf, self.outcomes(y)))
+        y = self.outcomes(y)
+        if self._by_counts is not None:
+            base, loc = self._by_counts
+            return self._all(_quietly(base.cdf, _last_count(y, loc)))
+        return self._all(_quietly(self.frozen.cdf, y))
 
     def sf(self, y: ArrayLike) -> Array:
         """Return P(Y > y) (n,)."""
         y = self.outcomes(y)
+        if self._by_counts is not None:
+            base, loc = self._by_counts
+            return self._all(_quietly(base.sf, _last_count(y, loc)))
         above = self._all(_quietly(self.frozen.sf, y))
         missing = np.isnan(above) & ~np.isnan(y)  # far out in SciPy's inverse Gaussian
         return np.where(missing, 1 - self.cdf(y), above) if missing.any() else above
@@ -169,10 +177,28 @@ class ScipyPredictive(ByQuadrature):
         """Return P(Y < y) (n,)."""
         if not self.discrete:
             return self.cdf(y)
+        if self._by_counts is not None:
+            base, loc = self._by_counts
+            return self._all(_quietly(base.cdf, _first_count(self.outcomes(y), loc) - 1))
         # Evaluate midway between two values, so that rounding of y - loc does not matter.
         start = self._all(np.asarray(self.frozen.ppf(0.5)) % 1.0)
         below = np.ceil(self.outcomes(y) - start - _ROUNDING) - 0.5
         return self._all(_quietly(self.frozen.cdf, below + start))
+
+    @cached_property
+    def _unshifted(self) -> tuple[rv_frozen, Array] | None:
+        """A discrete distribution with the location 0, and its location; None of other distributions."""
+        frozen = self.frozen
+        if not self.discrete or not hasattr(frozen.dist, "_parse_args"):
+            return None
+        shapes, loc, _ = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
+        loc = self._all(loc)
+        return (_frozen_as(frozen, tuple(shapes), {}) if loc.any() else frozen), loc
+
+    @cached_property
+    def _by_counts(self) -> tuple[rv_frozen, Array] | None:
+        """`_unshifted` of SciPy's families: some of their cdfs hold at whole numbers only."""
+        return self._unshifted if is_of_scipy(self.frozen.dist) else None
 
     def cdf_bounds(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y < y) and P(Y <= y): the same array for continuous distributions."""
@@ -312,16 +338,20 @@ class ScipyPredictive(ByQuadrature):
         if same_levels and _REPEATED * len(shapes) <= self._n and not self.discrete:
             return shapes.of_shapes(_standard_quantiles(shapes, name, levels[:1]))
         levels = np.broadcast_to(levels, (self._n, levels.shape[1]))
-        return self._searched(name, levels, shapes.loc)
+        return self._searched(name, levels)
 
-    def _searched(self, name: str, levels: Array, loc: Array | None = None) -> Array:
+    def _searched(self, name: str, levels: Array) -> Array:
         """Return ``ppf`` or ``isf`` (n, j) of levels (n, j) by a search; levels 0 and 1 are SciPy's."""
-        masses = masses_below if name == "ppf" else masses_above
         is_inside = (levels > 0) & (levels < 1)
-        step = _LATTICE_STEP if self.discrete and loc is not None else 0.0
-        out = by_search(self, np.where(is_inside, levels, 0.5), masses, step)
-        if step and loc is not None:  # without the rounding of ``y - loc``
-            out = loc[:, None] + np.floor(out - loc[:, None] + step)
+        inside = np.where(is_inside, levels, 0.5)
+        if self._unshifted is not None:  # without the rounding of ``y - loc``
+            frozen, loc = self._unshifted
+            of_counts = _masses_upto_count if name == "ppf" else _masses_above_count
+            out = by_search(ScipyPredictive(frozen, self._n), inside, of_counts, _LATTICE_STEP)
+            out = loc[:, None] + np.floor(out)
+        else:
+            masses = masses_below if name == "ppf" else masses_above
+            out = by_search(self, inside, masses)
         if is_inside.all():
             return out
         by_scipy = quantile_search(self.frozen, name)
@@ -543,12 +573,44 @@ def _standard_quantiles(shapes: FrozenShapes, name: str, levels: Array) -> Array
     return standard._searched(name, np.broadcast_to(levels, (len(shapes), levels.shape[1])))
 
 
+def _last_count(y: Array, loc: Array) -> Array:
+    """Return the largest whole numbers up to ``y - loc``, apart from rounding."""
+    return np.asarray(np.floor(y - loc + _rounding(loc)))
+
+
+def _first_count(y: Array, loc: Array) -> Array:
+    """Return the smallest whole numbers from ``y - loc`` on, apart from rounding."""
+    return np.asarray(np.ceil(y - loc - _rounding(loc)))
+
+
+def _rounding(loc: Array) -> Array:
+    return np.where(loc == np.floor(loc), 0.0, np.maximum(_ROUNDING, 4 * _EPSILON * np.abs(loc)))
+
+
+def _masses_upto_count(part: ScipyPredictive, x: Array, level: Array) -> tuple[Array, Array]:
+    """Return `masses_below` at the largest counts up to x: some cdfs hold at whole numbers only."""
+    return part._all(part.frozen.cdf(np.floor(x))), level
+
+
+def _masses_above_count(part: ScipyPredictive, x: Array, level: Array) -> tuple[Array, Array]:
+    """Return `masses_above` at the largest counts up to x."""
+    return level, part._all(part.frozen.sf(np.floor(x)))
+
+
 def _integrated_moments(standard: ScipyPredictive) -> Array:
     """Return means, variances, skewnesses and excesses (4, u) by quadrature; NaN where it is not exact."""
     moments = np.empty((4, len(standard)))
     for rows in row_blocks(len(standard), max(1, _MOST_SUMMED // node_count())):
         part = standard.take(np.arange(rows.start, rows.stop))
-        moments[:, rows] = node_moments(part.nodes(), part.coarse_nodes())
+        try:
+            moments[:, rows] = node_moments(part.nodes(), part.coarse_nodes())
+        except ValueError:  # a row without finite quantiles
+            moments[:, rows] = np.nan
+            if len(part) > 1:
+                by_row = [
+                    _integrated_moments(part.take(np.array([row]))) for row in range(len(part))
+                ]
+                moments[:, rows] = np.concatenate(by_row, axis=1)
     return moments
 
 

@@ -233,7 +233,7 @@ def pareto_scores(y: Array, shape: Array, scale: Array, loc: Array) -> Array:
 
 
 def log_laplace_scores(y: Array, scale: Array, shape: Array) -> Array:
-    """Return scores of log-Laplace distributions: infinite for shapes up to 1, NaN for infinite y."""
+    """Return scores of log-Laplace distributions: infinite for shapes up to 1 and for infinite y."""
     (scores,) = by_core(_core.log_laplace_scores, None, 1, y, scale, shape, step=LIGHT_STEP)
     return scores
 
