@@ -3,6 +3,10 @@
 
 #include "views.h"
 
+#ifdef _MSC_VER
+#include <intrin.h>
+#endif
+
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
 // Replaces each row by its non-decreasing least-squares fit with positive weights, by pooling adjacent
@@ -30,6 +34,26 @@ inline void isotonic_rows(outs values, in weights, vec<int64_t> ends, out masses
       while (place > start) row[--place] = mean;
     }
   }
+}
+
+// Returns how many bits are set.
+inline int set_bits(uint64_t word) {
+#ifdef _MSC_VER
+  return static_cast<int>(__popcnt64(word));
+#else
+  return __builtin_popcountll(word);
+#endif
+}
+
+// Returns the place of the lowest bit that is set; there is one.
+inline int lowest_bit(uint64_t word) {
+#ifdef _MSC_VER
+  unsigned long place;
+  _BitScanForward64(&place, word);
+  return static_cast<int>(place);
+#else
+  return __builtin_ctzll(word);
+#endif
 }
 
 // Orders the events, 0 or 1, of each range of rows so that those that happened come first.
@@ -61,11 +85,11 @@ inline void isotonic_bits(vec<const uint64_t> bits, index_t n, vec<const int64_t
   for (index_t w = 0; w < bits.n; ++w) {
     const uint64_t word = bits[w], next = w + 1 < bits.n ? bits[w + 1] : 0;
     for (uint64_t last = ~word & (word >> 1 | next << 63); last != 0; last &= last - 1) {
-      const int bit = __builtin_ctzll(last);
+      const int bit = lowest_bit(last);
       const uint64_t below = (uint64_t(1) << bit) - 1;  // the bit itself is 0
-      add(64 * w + bit + 1, before + __builtin_popcountll(word & below));
+      add(64 * w + bit + 1, before + set_bits(word & below));
     }
-    before += __builtin_popcountll(word);
+    before += set_bits(word);
   }
   add(n, before);
   index_t block = 1;
