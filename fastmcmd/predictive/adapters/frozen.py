@@ -18,6 +18,7 @@ from fastmcmd._base.checks import check_count
 from fastmcmd._base.row_store import RowStore
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.kernels import Kernel, Polynomial
+from fastmcmd.kernels.base import EPS
 from fastmcmd.predictive.adapters.closed_crps import (
     closed_clipped_scores,
     closed_crps,
@@ -61,7 +62,6 @@ _SUMMED = 64  # values above the median whose probabilities are added up first
 _MOST_SUMMED = 1 << 20  # probabilities in memory at once
 _LOST_MASS = 1e-9  # mass of a discrete distribution that may be missing before it is an error
 _MODERATE = 1e100  # sizes below which finite scores do not overflow
-_EPSILON = float(np.finfo(np.float64).eps)
 _ROUNDING = 1e-9  # rounding of the values of a discrete distribution with a fractional loc
 
 
@@ -584,7 +584,7 @@ def _first_count(y: Array, loc: Array) -> Array:
 
 
 def _rounding(loc: Array) -> Array:
-    return np.where(loc == np.floor(loc), 0.0, np.maximum(_ROUNDING, 4 * _EPSILON * np.abs(loc)))
+    return np.where(loc == np.floor(loc), 0.0, np.maximum(_ROUNDING, 4 * EPS * np.abs(loc)))
 
 
 def _masses_upto_count(part: ScipyPredictive, x: Array, level: Array) -> tuple[Array, Array]:
