@@ -82,6 +82,9 @@ class Family(ScipyPredictive):
     _scales: tuple[str, ...] = ()
     _ends = (-np.inf, np.inf)  # of the support of all rows
     _core_density: ClassVar[LogDensity | None] = None  # by which the core knows the log density
+    _has_core_scores: ClassVar[bool] = (
+        False  # `_crps` is a loop of the core, which divides rows itself
+    )
     _upper_quantile: Any = None  # a formula like the others; without it, SciPy's ``isf`` is used
 
     def __init__(self, values: dict[str, Array]) -> None:
@@ -162,6 +165,10 @@ class Family(ScipyPredictive):
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), in closed form."""
+        if self._has_core_scores:
+            return np.asarray(
+                self._crps(np.broadcast_to(self.outcomes(y), self.shape), *self._values)
+            )
         return self._by_rows(self._crps, y)
 
     def ends(self) -> tuple[Array, Array] | None:

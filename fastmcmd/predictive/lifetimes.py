@@ -23,6 +23,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.log_densities import LogDensity
+from fastmcmd.predictive.numerics.log_ratios import from_log, log_ratio
 
 __all__ = ["Exponential", "GeneralizedPareto", "Weibull"]
 
@@ -40,15 +41,11 @@ class _Lifetime(Family):
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,): in closed form but at extreme shapes."""
-        out = self._closed_crps(np.broadcast_to(self.outcomes(y), self.shape))
+        out = super().crps(y)
         rows = np.flatnonzero(self._integrated())
         if rows.size:
             out[rows] = crps(self.take(rows), np.broadcast_to(self.outcomes(y), self.shape)[rows])
         return out
-
-    def _closed_crps(self, y: Array) -> Array:
-        """Return the score (n,) in closed form."""
-        return self._by_rows(self._crps, y)
 
     def _integrated(self) -> NDArray[np.bool_]:
         """Return the rows whose score is integrated."""
@@ -89,6 +86,7 @@ class Exponential(Family):
     _ends = (0.0, np.inf)
     _scales = ("rate",)
     _core_density = LogDensity.EXPONENTIAL
+    _has_core_scores = True
 
     def __init__(self, rate: ArrayLike | None = None, *, scale: ArrayLike | None = None) -> None:
         if (rate is None) == (scale is None):
@@ -125,10 +123,6 @@ class Exponential(Family):
         zero = np.zeros(len(self))
         scores = partial(piece_scores, SymmetricFamily.LAPLACE, y, zero, 1 / self.rate)
         return supported_scores(y, piece, zero, np.full(len(self), np.inf), scores)
-
-    def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score (n,), in closed form."""
-        return exponential_scores(np.broadcast_to(self.outcomes(y), self.shape), self.rate)
 
     def inflated_scores(self, y: Array, mass: Array) -> Array:
         """Return continuous ranked probability scores (n,) of mixtures with masses (n,) at 0."""
@@ -250,7 +244,7 @@ class Weibull(_Lifetime):
         return np.exp(-_power(y, shape, scale))
 
     def _log_prob(self, y: Array, shape: Array, scale: Array) -> Array:
-        log_z = _log_ratio(y, scale)
+        log_z = log_ratio(y, scale)
         above = np.log(shape) - np.log(scale) + (shape - 1) * log_z - np.exp(shape * log_z)
         at_zero = np.where(shape == 1, -np.log(scale), np.where(shape < 1, np.inf, -np.inf))
         return np.where((y < 0) | np.isposinf(y), -np.inf, np.where(y == 0, at_zero, above))
@@ -279,38 +273,20 @@ class Weibull(_Lifetime):
         return np.where(np.isposinf(y), np.inf, centred + difference)
 
     def _quantile(self, level: Array, shape: Array, scale: Array) -> Array:
-        return _from_log(np.log(-np.log1p(-level)) / shape, scale)
+        return from_log(np.log(-np.log1p(-level)) / shape, scale)
 
     def _upper_quantile(self, level: Array, shape: Array, scale: Array) -> Array:
-        return _from_log(np.log(-np.log(level)) / shape, scale)
+        return from_log(np.log(-np.log(level)) / shape, scale)
 
     def _sample(
         self, rng: np.random.Generator, shape: tuple[int, ...], concentration: Array, scale: Array
     ) -> Array:
-        return _from_log(np.log(rng.standard_exponential(shape)) / concentration, scale)
-
-
-def _log_ratio(y: Array, scale: Array) -> Array:
-    """Return ``log(y / scale)`` for y > 0, to rounding of itself also near 1; -inf for y <= 0."""
-    ratio = np.maximum(y, 0.0) / scale
-    near = np.log1p((y - scale) / scale)
-    far = np.log(np.maximum(y, 0.0)) - np.log(scale)
-    usual = np.where(np.abs(ratio - 1) < 0.5, near, np.log(ratio))
-    return np.where((ratio > 1e-290) & (ratio < 1e290), usual, far)
+        return from_log(np.log(rng.standard_exponential(shape)) / concentration, scale)
 
 
 def _power(y: Array, shape: Array, scale: Array) -> Array:
     """Return ``(y / scale)^shape``; 0 for y <= 0."""
-    return np.asarray(np.exp(shape * _log_ratio(y, scale)))
-
-
-def _from_log(log_z: Array, scale: Array) -> Array:
-    """Return ``scale exp(log_z)``, in one exponential where the first alone leaves the doubles."""
-    return np.where(
-        np.abs(log_z) < 650,
-        scale * np.exp(np.clip(log_z, -700, 700)),
-        np.exp(log_z + np.log(scale)),
-    )
+    return np.asarray(np.exp(shape * log_ratio(y, scale)))
 
 
 def _gamma_excess(u: Array) -> Array:
@@ -361,6 +337,7 @@ class GeneralizedPareto(_Lifetime):
     _names = ("concentration", "scale", "loc")
     _scales = ("scale",)
     _core_density = LogDensity.PARETO
+    _has_core_scores = True
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike, loc: ArrayLike = 0.0) -> None:
         values = parameters(("scale",), shape=shape, scale=scale, loc=loc)
@@ -399,9 +376,6 @@ class GeneralizedPareto(_Lifetime):
         with np.errstate(divide="ignore", over="ignore"):
             at_zero = self.scale / np.maximum(2 - self.concentration, 0.0)
         return inflated_scores(y, self.crps(y), at_zero, mass)
-
-    def _closed_crps(self, y: Array) -> Array:
-        return pareto_scores(y, *self._values)
 
     def _integrated(self) -> NDArray[np.bool_]:
         return self.concentration < _BOUNDED

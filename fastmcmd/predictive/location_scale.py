@@ -572,6 +572,7 @@ class Uniform(Family):
     high: Array
     _names = ("low", "high")
     _core_density = LogDensity.UNIFORM
+    _has_core_scores = True
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         values = parameters((), low=low, high=high)
@@ -634,10 +635,6 @@ class Uniform(Family):
     def piece_scores(self, y: Array, piece: CDFPiece) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` over a piece."""
         return supported_scores(y, piece, self.low, self.high, partial(linear_scores, y))
-
-    def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score (n,), in closed form."""
-        return uniform_scores(np.broadcast_to(self.outcomes(y), self.shape), self.low, self.high)
 
     def closed_form(self, kernel: Kernel, points: Array) -> Array | None:
         """Return E k(Y, z), including Laplacian kernels."""

@@ -11,10 +11,9 @@ from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics.closed_scores import log_laplace_scores
 from fastmcmd.predictive.numerics.log_densities import LogDensity, log_densities
+from fastmcmd.predictive.numerics.log_ratios import from_log, log_ratio
 
 __all__ = ["LogLaplace", "LogLogistic"]
-
-_LEAST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 class _LogSymmetric(Family):
@@ -38,16 +37,16 @@ class _LogSymmetric(Family):
         return log_densities(self._core_density, y, scale, shape)
 
     def _sf(self, y: Array, scale: Array, shape: Array) -> Array:
-        return self._cdf_of_log(-_log_ratio(y, scale) * shape)
+        return self._cdf_of_log(-log_ratio(y, scale) * shape)
 
     def _cdf(self, y: Array, scale: Array, shape: Array) -> Array:
-        return self._cdf_of_log(_log_ratio(y, scale) * shape)
+        return self._cdf_of_log(log_ratio(y, scale) * shape)
 
     def _quantile(self, level: Array, scale: Array, shape: Array) -> Array:
-        return scale * np.exp(self._quantile_of_log(level) / shape)
+        return from_log(self._quantile_of_log(level) / shape, scale)
 
     def _upper_quantile(self, level: Array, scale: Array, shape: Array) -> Array:
-        return scale * np.exp(-self._quantile_of_log(level) / shape)
+        return from_log(-self._quantile_of_log(level) / shape, scale)
 
     @staticmethod
     def _cdf_of_log(z: Array) -> Array:
@@ -87,14 +86,11 @@ class LogLaplace(_LogSymmetric):
     """
 
     _core_density = LogDensity.LOG_LAPLACE
+    _has_core_scores = True
 
     def kinks(self) -> Array:
         """Return the medians (n, 1)."""
         return self.scale[:, None]
-
-    def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score (n,), in closed form."""
-        return log_laplace_scores(np.broadcast_to(self.outcomes(y), self.shape), *self._values)
 
     def _freeze(self) -> object:
         from scipy import stats
@@ -107,7 +103,7 @@ class LogLaplace(_LogSymmetric):
     def _sample(
         self, rng: np.random.Generator, shape: tuple[int, ...], scale: Array, concentration: Array
     ) -> Array:
-        return scale * np.exp(rng.laplace(size=shape) / concentration)
+        return from_log(rng.laplace(size=shape) / concentration, scale)
 
     @staticmethod
     def _cdf_of_log(z: Array) -> Array:
@@ -158,7 +154,7 @@ class LogLogistic(_LogSymmetric):
     def _sample(
         self, rng: np.random.Generator, shape: tuple[int, ...], scale: Array, concentration: Array
     ) -> Array:
-        return scale * np.exp(rng.logistic(size=shape) / concentration)
+        return from_log(rng.logistic(size=shape) / concentration, scale)
 
     @staticmethod
     def _cdf_of_log(z: Array) -> Array:
@@ -167,11 +163,3 @@ class LogLogistic(_LogSymmetric):
     @staticmethod
     def _quantile_of_log(level: Array) -> Array:
         return np.asarray(scipy.special.logit(level))
-
-
-def _log_ratio(y: Array, scale: Array) -> Array:
-    """Return ``log(y / scale)``; minus infinity for y <= 0."""
-    positive = np.maximum(y, 0.0)
-    ratio = positive / scale
-    usual = (ratio >= _LEAST_NORMAL) & (ratio < np.inf)  # subnormal ratios lose digits
-    return np.where(usual, np.log(ratio), np.log(positive) - np.log(scale))

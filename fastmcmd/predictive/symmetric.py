@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import Array
@@ -33,6 +32,7 @@ class Symmetric(Family):
     _names = ("loc", "scale")
     _scales = ("scale",)
     _symmetric: ClassVar[SymmetricFamily]
+    _has_core_scores = True
 
     def cdf_and_sf(self, y: ArrayLike) -> tuple[Array, Array]:
         """Return P(Y <= y) and P(Y > y) (n,)."""
@@ -49,11 +49,6 @@ class Symmetric(Family):
     def clipped_scores(self, y: Array, low: Array, high: Array) -> Array | None:
         """Return integrals (n,) of ``(F(t) - 1{t >= y})^2`` from low to high, where F is the cdf."""
         return clipped_scores(self._symmetric, y, self.loc, self.scale, low, high)
-
-    def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score (n,), in closed form."""
-        y = np.broadcast_to(self.outcomes(y), self.shape)
-        return symmetric_scores(self._symmetric, y, self.loc, self.scale)
 
     def _cdf(self, y: Array, loc: Array, scale: Array) -> Array:
         return symmetric_tails(self._symmetric, y, loc, scale)[0]

@@ -38,6 +38,7 @@ class TwoPiece(Family):
     _names = ("loc", "lower_scale", "upper_scale")
     _scales = ("lower_scale", "upper_scale")
     _symmetric: ClassVar[SymmetricFamily]
+    _has_core_scores = True
     _moments: ClassVar[tuple[float, ...]]  # E|Z|^k of the standard distribution, k from 0 to 4
 
     def __init__(self, loc: ArrayLike, lower_scale: ArrayLike, upper_scale: ArrayLike) -> None:
@@ -117,11 +118,6 @@ class TwoPiece(Family):
         gap = y - loc
         z = np.maximum(gap, 0.0) / upper + np.minimum(gap, 0.0) / lower  # one of them is 0
         return self._log_density(z) - np.log(lower / 2 + upper / 2)
-
-    def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score (n,), in closed form."""
-        y = np.broadcast_to(self.outcomes(y), self.shape)
-        return two_piece_scores(self._symmetric, y, *self._values)
 
     def _crps(self, y: Array, loc: Array, lower: Array, upper: Array) -> Array:
         return two_piece_scores(self._symmetric, y, loc, lower, upper)
