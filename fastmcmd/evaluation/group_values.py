@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.cached import cached_property
 from fastmcmd.evaluation.context import Context
 from fastmcmd.evaluation.row_means import terms_of
 from fastmcmd.metrics.reliability_sums import ECE_LEVELS, TOOLBOX_LEVELS, area_to_diagonal
@@ -20,8 +22,7 @@ __all__ = ["RowGroups"]
 
 _FAR = 1e200  # squares beyond, or below its inverse, may have lost digits
 _NUMBERS = 1 << 20  # of curves at a time
-_CURVE_ERRORS = (
-    "regression_ece",
+_INTERVAL_ERRORS = (
     "rms_calibration_error",
     "mean_absolute_calibration_error",
     "miscalibration_area",
@@ -31,7 +32,7 @@ _LEAST_SPREAD = 1e-8  # relative to the mean, below which deviations from it los
 
 @dataclass(frozen=True)
 class RowGroups:
-    """RowGroups of the rows of an evaluation.
+    """Groups of the rows of an evaluation.
 
     Attributes
     ----------
@@ -115,27 +116,41 @@ class RowGroups:
         means, deviations = self._centred(self.context.prediction.std)
         return np.sqrt(self._squares(means, deviations) / (self._mass() - 1)) / means
 
-    def _curve_errors(self, name: str) -> Array:
-        """Return a summary of the distance of each group's reliability curve from the diagonal."""
-        interval = name != "regression_ece"
-        levels = TOOLBOX_LEVELS if interval else ECE_LEVELS
-        mass, values = self._mass(), np.empty(len(self.starts))
-        group_count = max(1, _NUMBERS // len(levels))  # groups
-        for first in range(0, len(self.starts), group_count):
-            some = slice(first, first + group_count)
-            if interval:
-                upper = self._weights_to(0.5 + levels / 2, "left", some)
-                within = upper - self._weights_to((0.5 - levels / 2)[::-1], "right", some)[:, ::-1]
-            else:
-                within = self._weights_to(levels, "left", some)
-            differences = within / mass[some, None] - levels
-            if name == "miscalibration_area":
-                values[some] = area_to_diagonal(levels, differences)
-            elif name == "rms_calibration_error":
-                values[some] = np.sqrt(np.mean(differences**2, axis=1))
-            else:
-                values[some] = np.mean(np.abs(differences), axis=1)
-        return values
+    def _regression_ece(self) -> Array:
+        shares = self._curves(lambda some: self._weights_to(ECE_LEVELS, "left", some))
+        return np.concatenate([np.mean(np.abs(part - ECE_LEVELS), axis=1) for part in shares])
+
+    @cached_property
+    def _interval_errors(self) -> dict[str, Array]:
+        """Summaries (g,) of the distance of each group's curve of central intervals from the diagonal."""
+        levels = TOOLBOX_LEVELS
+        low, high = (0.5 - levels / 2)[::-1], 0.5 + levels / 2
+
+        def within(some: slice) -> Array:
+            below = self._weights_to(low, "right", some)[:, ::-1]
+            return self._weights_to(high, "left", some) - below
+
+        parts = [
+            (
+                np.sqrt(np.mean(gaps**2, axis=1)),
+                np.mean(np.abs(gaps), axis=1),
+                area_to_diagonal(levels, gaps),
+            )
+            for gaps in (shares - levels for shares in self._curves(within))
+        ]
+        return dict(
+            zip(_INTERVAL_ERRORS, map(np.concatenate, zip(*parts, strict=True)), strict=True)
+        )
+
+    def _interval_error(self, name: str) -> Array:
+        return self._interval_errors[name]
+
+    def _curves(self, weights_within: Callable[[slice], Array]) -> Iterator[Array]:
+        """Yield the shares (b, j) of the rows of some groups after the other whose PIT is within levels."""
+        step = max(1, _NUMBERS // len(TOOLBOX_LEVELS))  # groups
+        mass = self._mass()
+        for some in row_blocks(len(self.starts), step):
+            yield weights_within(some) / mass[some, None]
 
     def _weights_to(self, levels: Array, side: Literal["left", "right"], some: slice) -> Array:
         """Return the weight of PIT values up to ascending levels ("left"), or below them, by group."""
@@ -167,5 +182,6 @@ _BEYOND_MEANS: dict[str, Callable[[RowGroups], Array]] = {
     "r2": RowGroups._r2,
     "pearson": RowGroups._pearson,
     "variance_variation": RowGroups._variation,
-    **{name: partial(RowGroups._curve_errors, name=name) for name in _CURVE_ERRORS},
+    "regression_ece": RowGroups._regression_ece,
+    **{name: partial(RowGroups._interval_error, name=name) for name in _INTERVAL_ERRORS},
 }

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import HostArray, NanPolicy, RandomState
+from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import as_float, check_choice, check_count
 from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd._base.plotted import Plotted
@@ -163,20 +164,18 @@ def isotonic(
     grid, low, high, p_value = distinct[grid_places], np.empty(0), np.empty(0), float("nan")
     if resamples:
         rng = generator(random_state, Purpose.NULL)
-        by_row = weights is None and n <= _FEW_TIED * len(distinct)
-        if by_row:
+        if weights is None and n <= _FEW_TIED * len(distinct):
             simulated = _simulated_by_row(rng, distinct, count, grid_places, resamples)
         else:
             simulated = np.empty((resamples, len(grid_places)))
-        draws = max(1, _NUMBERS // n)  # at a time
-        for start in range(0, 0 if by_row else resamples, draws):
-            part = simulated[start : start + draws]
-            if weights is None:
-                shape = (len(part), len(distinct))
-                events = rng.binomial(count, distinct, shape).astype(np.float64)
-            else:
-                events = events_of(factors * (rng.random((len(part), n)) < probability))
-            part[:] = curves(events)[:, grid_places]
+            for draws in row_blocks(resamples, max(1, _NUMBERS // n)):
+                draw_count = draws.stop - draws.start
+                if weights is None:
+                    shape = (draw_count, len(distinct))
+                    events = rng.binomial(count, distinct, shape).astype(np.float64)
+                else:
+                    events = events_of(factors * (rng.random((draw_count, n)) < probability))
+                simulated[draws] = curves(events)[:, grid_places]
         low, high, p_value = _band(simulated, frequency[grid_places], level)
     return IsotonicReliability(
         distinct, frequency, weight, grid if resamples else np.empty(0), low, high, level, p_value,

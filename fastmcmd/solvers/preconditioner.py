@@ -96,7 +96,6 @@ class Landmarks(LandmarkSearch):
         self._gram = self._root[:, None] * gram * self._root
         self._residual_eigenvalues: dict[tuple[int, DType], float] = {}
         self._residuals: dict[DType, tuple[int, Array]] = {}  # landmarks, and what they leave of K~
-        self._early: dict[DType, Array] = {}  # what the first `EARLY_RANK` landmarks leave of it
         self.step, self.looks = 0, dict[int, Look]()
 
     def residual_eigenvalue(self, dtype: DType = EXACT) -> float:
@@ -119,7 +118,7 @@ class Landmarks(LandmarkSearch):
             # Without BLAS, whose threads would go on spinning.
             residual, first = residual - inner(low[first:last], low[first:last]), last
             if last == EARLY_RANK:
-                self._early[dtype] = residual
+                self._residual_eigenvalues[last, dtype] = self._eigenvalue_of(residual)
         self._residuals[dtype] = first, residual
         eigenvalue = self._eigenvalue_of(residual)
         self._residual_eigenvalues[key] = eigenvalue
@@ -127,7 +126,7 @@ class Landmarks(LandmarkSearch):
 
     def early_eigenvalue(self, dtype: DType = EXACT) -> float:
         """Return `residual_eigenvalue` of the first `EARLY_RANK` landmarks, after that of more of them."""
-        return self._eigenvalue_of(self._early[dtype])
+        return self._residual_eigenvalues[EARLY_RANK, dtype]
 
     def _eigenvalue_of(self, residual: Array) -> float:
         """Return the largest eigenvalue that ``residual`` (m, m), of the sampled rows, shows."""
