@@ -136,6 +136,8 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "log_densities", loops.log_densities);
   def(m, "normal_mixture_logs", loops.normal_mixture_logs);
   def(m, "bounded_copy", loops.bounded_copy);
+  def(m, "gap_bounds", loops.gap_bounds);
+  def(m, "weight_shares", loops.weight_shares);
   def(m, "interval_masses", loops.interval_masses);
   def(m, "symmetric_tails", loops.symmetric_tails);
   def(m, "piece_scores", loops.piece_scores);

@@ -577,6 +577,15 @@ def normal_mixture_logs(y: _F64, means: _F64, stds: _F64, weights: _F64, out: _F
 def bounded_copy(x: _F64, copy: _F64, bounds: _F64) -> None:
     """Copy x, and write its least and largest number to ``bounds`` (2,): NaN if one is not finite."""
 
+def gap_bounds(a: _F64, b: _F64, bounds: _F64) -> None:
+    """Write the least and the largest of ``b - a`` to ``bounds`` (2,): NaN if one is not finite."""
+
+def weight_shares(weights: _F64, shares: _F64, bounds: _F64) -> None:
+    """Divide rows of weights (n, K) by their sums; write the bounds of weights and of sums (4,).
+
+    Two of these are NaN if a weight, or a sum, is not finite.
+    """
+
 def interval_masses(
     family: int,
     low: _F64,

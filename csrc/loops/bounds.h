@@ -5,39 +5,79 @@
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
-// Copies x, and writes its smallest and its largest number to `bounds` (2,): NaN if one is NaN or infinite.
-inline void bounded_copy(in x, out copy, out bounds) {
-  constexpr index_t lanes = 32;
-  double low[lanes], high[lanes], missing[lanes];
-  for (index_t k = 0; k < lanes; ++k) {
-    low[k] = infinity;
-    high[k] = -infinity;
-    missing[k] = 0.0;
-  }
-  const index_t even = x.n - x.n % lanes;
-  for (index_t i = 0; i < even; i += lanes) {
+// The smallest and the largest of numbers that are taken in, and whether all are finite: in lanes, which become
+// vectors.
+class running_bounds {
+ public:
+  static constexpr index_t lanes = 32;
+
+  running_bounds() {
     for (index_t k = 0; k < lanes; ++k) {
-      const double value = x.data[i + k];
-      copy.data[i + k] = value;
-      low[k] = least(low[k], value);
-      high[k] = greatest(high[k], value);
-      missing[k] += value - value;
+      low_[k] = infinity;
+      high_[k] = -infinity;
+      missing_[k] = 0.0;
     }
   }
-  for (index_t i = even; i < x.n; ++i) {
-    copy[i] = x[i];
-    low[0] = least(low[0], x[i]);
-    high[0] = greatest(high[0], x[i]);
-    missing[0] += x[i] - x[i];
+
+  void take(index_t lane, double value) {
+    low_[lane] = least(low_[lane], value);
+    high_[lane] = greatest(high_[lane], value);
+    missing_[lane] += value - value;
   }
-  for (index_t k = 1; k < lanes; ++k) {
-    low[0] = least(low[0], low[k]);
-    high[0] = greatest(high[0], high[k]);
-    missing[0] += missing[k];
+
+  // Writes the smallest and the largest number to `bounds`: NaN if one is NaN or infinite.
+  void write(double* bounds) const {
+    double low = low_[0], high = high_[0], missing = missing_[0];
+    for (index_t k = 1; k < lanes; ++k) {
+      low = least(low, low_[k]);
+      high = greatest(high, high_[k]);
+      missing += missing_[k];
+    }
+    bounds[0] = missing == 0.0 ? low : not_a_number();
+    bounds[1] = missing == 0.0 ? high : not_a_number();
   }
-  const bool is_finite_all = missing[0] == 0.0;
-  bounds[0] = is_finite_all ? low[0] : not_a_number();
-  bounds[1] = is_finite_all ? high[0] : not_a_number();
+
+ private:
+  double low_[lanes], high_[lanes], missing_[lanes];
+};
+
+// Takes in value(i) for the indices i < n.
+template <class Value>
+inline void take_all(running_bounds& bounds, index_t n, Value value) {
+  constexpr index_t lanes = running_bounds::lanes;
+  const index_t even = n - n % lanes;
+  for (index_t i = 0; i < even; i += lanes) {
+    for (index_t k = 0; k < lanes; ++k) bounds.take(k, value(i + k));
+  }
+  for (index_t i = even; i < n; ++i) bounds.take(0, value(i));
+}
+
+// Copies x, and writes the bounds (2,) of its numbers.
+inline void bounded_copy(in x, out copy, out bounds) {
+  running_bounds seen;
+  take_all(seen, x.n, [&](index_t i) { return copy.data[i] = x.data[i]; });
+  seen.write(bounds.data);
+}
+
+// Writes the bounds (2,) of the differences of b and a.
+inline void gap_bounds(in a, in b, out bounds) {
+  running_bounds seen;
+  take_all(seen, a.n, [&](index_t i) { return b.data[i] - a.data[i]; });
+  seen.write(bounds.data);
+}
+
+// Divides rows of weights (n, K) by their sums, and writes the bounds of the weights and of the sums (4,).
+inline void weight_shares(ins weights, outs shares, out bounds) {
+  running_bounds of_weights, of_sums;
+  for (index_t i = 0; i < weights.n; ++i) {
+    double sum = 0.0;
+    for (index_t j = 0; j < weights.m; ++j) sum += weights[i][j];
+    for (index_t j = 0; j < weights.m; ++j) shares[i][j] = weights[i][j] / sum;
+    of_sums.take(0, sum);
+  }
+  take_all(of_weights, weights.n * weights.m, [&](index_t i) { return weights.data[i]; });
+  of_weights.write(bounds.data);
+  of_sums.write(bounds.data + 2);
 }
 
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

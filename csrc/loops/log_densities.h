@@ -25,6 +25,17 @@ inline void soft_logarithms(const row_values& x, row_values& value) {
   }
 }
 
+struct normal_density {  // mean, standard deviation
+  static void write(const density_rows& of, row_values& logs) {
+    logs = of.b;
+    row_logarithms(logs);
+    for (index_t k = 0; k < block_rows; ++k) {
+      const double z = (of.y.at[k] - of.a.at[k]) / of.b.at[k];
+      logs.at[k] = -(0.5 * z) * z - logs.at[k] - half_log_2pi;
+    }
+  }
+};
+
 struct laplace_density {  // location, scale
   static void write(const density_rows& of, row_values& logs) {
     for (index_t k = 0; k < block_rows; ++k) logs.at[k] = 2.0 * of.b.at[k];
@@ -217,7 +228,8 @@ void log_densities_of(in y, in a, in b, in c, out logs) {
 // LogDensity in Python.
 enum log_density : int {
   log_of_laplace, log_of_logistic, log_of_uniform, log_of_exponential, log_of_log_normal, log_of_log_laplace,
-  log_of_log_logistic, log_of_pareto, log_of_extreme, log_of_two_piece_normal, log_of_two_piece_laplace
+  log_of_log_logistic, log_of_pareto, log_of_extreme, log_of_two_piece_normal, log_of_two_piece_laplace,
+  log_of_normal
 };
 
 // Writes log densities at y; parameters that a family lacks are empty.
@@ -234,6 +246,7 @@ inline void log_densities(int64_t family, in y, in a, in b, in c, out logs) {
     case log_of_extreme: return log_densities_of<extreme_density>(y, a, b, c, logs);
     case log_of_two_piece_normal: return log_densities_of<two_piece_normal_density>(y, a, b, c, logs);
     case log_of_two_piece_laplace: return log_densities_of<two_piece_laplace_density>(y, a, b, c, logs);
+    case log_of_normal: return log_densities_of<normal_density>(y, a, b, c, logs);
   }
 }
 

@@ -104,6 +104,8 @@ struct loop_table {
   void (*log_densities)(int64_t family, in y, in a, in b, in c, out logs);
   void (*normal_mixture_logs)(in y, ins means, ins stds, ins weights, out logs);
   void (*bounded_copy)(in x, out copy, out bounds);
+  void (*gap_bounds)(in a, in b, out bounds);
+  void (*weight_shares)(ins weights, outs shares, out bounds);
   void (*symmetric_tails)(int64_t family, in y, in loc, in scale, out below, out above);
   void (*interval_masses)(int64_t family, in low, in high, in loc, in scale, out below, out from,
                           out upto, out above, out inside);

@@ -32,6 +32,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
 )
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
 from fastmcmd.predictive.numerics.elementwise import by_rows
+from fastmcmd.predictive.numerics.log_densities import LogDensity, log_densities
 from fastmcmd.predictive.numerics.quadrature import composite
 
 __all__ = ["Gaussian", "Normal", "of_normal_difference", "of_normal_pairs"]
@@ -137,7 +138,7 @@ class Gaussian(Predictive):
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,), summed over components."""
-        density = by_rows(_log_density, *self._broadcast(y), light=True)
+        density = log_densities(LogDensity.NORMAL, *self._broadcast(y))
         return density if density.ndim == 1 else density.sum(axis=1)
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
@@ -420,11 +421,6 @@ def _quantile(level: Array, mean: Array, std: Array) -> Array:
 
 def _upper_quantile(level: Array, mean: Array, std: Array) -> Array:
     return mean - std * scipy.special.ndtri(level)
-
-
-def _log_density(y: Array, mean: Array, std: Array) -> Array:
-    z = (y - mean) / std
-    return np.asarray(-(z / 2) * z - np.log(std) - np.log(2 * np.pi) / 2)
 
 
 def _density(z: Array) -> Array:

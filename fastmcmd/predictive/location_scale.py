@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.cached import cached_property
 from fastmcmd._base.checks import distinct_digits
@@ -543,6 +544,28 @@ class Laplace(Symmetric):
         return rng.laplace(loc, scale, shape)
 
 
+def _check_ends(low: Array, high: Array) -> None:
+    """Raise an error if ends (n,) are not in order, or their differences no doubles."""
+    bad = low >= high
+    if bad.any():
+        row = int(bad.argmax())
+        low_text, high_text = distinct_digits(low[row], high[row])
+        raise RowError(
+            f"low is {low_text} and high {high_text} in row {row} "
+            f"({int(bad.sum())} such rows); low < high is needed",
+            row,
+        )
+    with np.errstate(over="ignore"):
+        too_large = np.isinf(high - low)
+    if too_large.any():
+        row = int(too_large.argmax())
+        raise RowError(
+            f"low is {low[row]:g} and high {high[row]:g} in row {row}; their "
+            "difference is larger than the largest double",
+            row,
+        )
+
+
 class Uniform(Family):
     """Uniform distributions on intervals.
 
@@ -576,26 +599,10 @@ class Uniform(Family):
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         values = parameters((), low=low, high=high)
-        is_below = values["low"] < values["high"]
-        if not is_below.all():
-            bad = ~is_below
-            row = int(bad.argmax())
-            low_text, high_text = distinct_digits(values["low"][row], values["high"][row])
-            raise RowError(
-                f"low is {low_text} and high {high_text} in row {row} "
-                f"({int(bad.sum())} such rows); low < high is needed",
-                row,
-            )
-        with np.errstate(over="ignore", invalid="ignore"):
-            most = values["high"].max(initial=-np.inf) - values["low"].min(initial=np.inf)
-            width = values["high"] - values["low"] if most == np.inf else np.zeros(1)
-        if np.isinf(width).any():
-            row = int(np.isinf(width).argmax())
-            raise RowError(
-                f"low is {values['low'][row]:g} and high {values['high'][row]:g} in row {row}; their "
-                "difference is larger than the largest double",
-                row,
-            )
+        gaps = np.empty(2)
+        _core.gap_bounds(values["low"], values["high"], gaps)
+        if not (gaps[0] > 0 and gaps[1] < np.inf):
+            _check_ends(**values)
         super().__init__(values)
 
     def ends(self) -> tuple[Array, Array] | None:

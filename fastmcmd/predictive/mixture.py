@@ -226,12 +226,10 @@ class Mixture(Predictive):
             )
         y = self.outcomes(y)
         if self.all_gaussian and self.columns == 1:
-            mean, std = (
-                np.stack([getattr(one, name) for one in self.components])
-                for name in ("mean", "std")
-            )
+            parts = [one for one in self.components if isinstance(one, Gaussian)]
+            means, stds = [part.mean for part in parts], [part.std for part in parts]
             y = np.broadcast_to(y, self.shape)
-            return gaussian_mixture.log_densities(y, mean, std, self.weights)
+            return gaussian_mixture.log_densities(y, means, stds, self.weights)
         logs = [component.log_prob(y) for component in self.components]
         return by_rows(_weighted_log_sum, *self.weights.T, *logs)
 
@@ -609,22 +607,22 @@ class Mixture(Predictive):
 def _weights(value: object, n: int, count: int) -> Array:
     if value is None:
         return np.full((n, count), 1.0 / count)
-    weights = as_array(value, "weights").astype(np.float64)
+    weights = as_array(value, "weights")
     if weights.shape not in ((count,), (n, count)):
         raise ValueError(
             f"weights have shape {weights.shape}; ({count},) or ({n}, {count}) is needed: a weight a "
             "component"
         )
-    with np.errstate(invalid="ignore"):  # NaN is neither
-        is_valid = weights.min(initial=0.0) >= 0 and weights.max(initial=0.0) < np.inf
-    if not is_valid:
+    rows = np.asarray(weights, dtype=np.float64).reshape(-1, count)
+    shares, bounds = np.empty(rows.shape), np.empty(4)
+    _core.weight_shares(rows, shares, bounds)
+    least, most, *sums = bounds.tolist()
+    if len(rows) and not (least >= 0 and most < np.inf):
         raise ValueError("weights hold NaN, infinity or negative values; all must be >= 0")
-    total = np.einsum("...k->...", weights)[..., None]
-    if (np.abs(total - 1) > _SUM_ERROR).any():
-        worst = total.ravel()[int(np.argmax(np.abs(total - 1)))]
+    worst = max(sums, key=lambda total: abs(total - 1)) if sums[0] == sums[0] else np.inf
+    if len(rows) and abs(worst - 1) > _SUM_ERROR:
         raise ValueError(f"weights sum to {worst:g}; a sum of 1 is needed")
-    weights /= total
-    return weights if weights.shape == (n, count) else np.tile(weights, (n, 1))
+    return shares if len(rows) == n else np.tile(shares, (n, 1))
 
 
 def _weighted_log_sum(*weights_and_logs: Array) -> Array:

@@ -33,15 +33,17 @@ def by_core(
     """
     shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
     flat = [np.broadcast_to(np.asarray(one, dtype=np.float64), shape).ravel() for one in arrays]
-    results = [np.empty(flat[0].size) for _ in range(count)]
+    # Results own their data: NumPy reuses such an array in an expression like `-logs`.
+    results = [np.empty(shape) for _ in range(count)]
+    written = [one.reshape(-1) for one in results]
     first = () if family is None else (int(family),)
     none = [_NONE] * absent
 
     def work(rows: slice) -> None:
-        loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in results))
+        loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in written))
 
     over_rows(work, flat[0].size, step)
-    return [one.reshape(shape) for one in results]
+    return results
 
 
 def by_rows(

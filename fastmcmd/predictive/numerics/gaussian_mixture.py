@@ -7,12 +7,13 @@ import scipy
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
-from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.gauss import gauss_legendre
 from fastmcmd.predictive.numerics.elementwise import LIGHT_STEP
 
 __all__ = ["crps", "log_densities", "quantiles"]
 
+_COPIED = 1 << 13  # parameters of a block, of which the copies stay in the cache
 _BEYOND = 60.0  # standard deviations: densities and tails are 0 in float64
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _LARGE, _COARSE = 2.0**1020, 16.0  # size whose differences may overflow; divisor against it
@@ -35,14 +36,17 @@ def quantiles(levels: Array, mean: Array, std: Array, weights: Array) -> Array:
     return out
 
 
-def log_densities(y: Array, mean: Array, std: Array, weights: Array) -> Array:
-    """Return log densities (n,) at y, from means and standard deviations (K, n) and weights (n, K)."""
+def log_densities(y: Array, means: list[Array], stds: list[Array], weights: Array) -> Array:
+    """Return log densities (n,) at y, from K means and standard deviations (n,) and weights (n, K)."""
     logs = np.empty(len(y))
+    count = len(means)
 
-    def work(rows: slice) -> None:
-        _core.normal_mixture_logs(y[rows], mean[:, rows], std[:, rows], weights[rows], logs[rows])
+    def work(task: slice) -> None:
+        for rows in row_blocks(task.stop, max(1, _COPIED // count), task.start):
+            mean, std = (np.stack([one[rows] for one in values]) for values in (means, stds))
+            _core.normal_mixture_logs(y[rows], mean, std, weights[rows], logs[rows])
 
-    over_rows(work, len(y), max(1, LIGHT_STEP // len(mean)))
+    over_rows(work, len(y), max(1, LIGHT_STEP // count))
     return logs
 
 

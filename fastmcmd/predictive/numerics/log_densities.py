@@ -27,6 +27,7 @@ class LogDensity(IntEnum):
     EXTREME = 8
     TWO_PIECE_NORMAL = 9
     TWO_PIECE_LAPLACE = 10
+    NORMAL = 11
 
 
 def log_densities(family: LogDensity, y: Array, *parameters: Array) -> Array:
