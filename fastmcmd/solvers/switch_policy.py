@@ -43,6 +43,9 @@ _ROUNDED = 2.0  # factor by which float32 features may increase the remaining ei
 _CLEARLY = 1e-3  # share of k(x, x) left by landmarks from which float32 adds at most 1e-4 of it
 _USUAL = (128, 2.0)  # landmarks and products of a run that began with a preconditioner
 _WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
+# Share of a run that a preconditioner may save, below which its landmarks are not looked for: a look takes
+# 3 to 5 % of such a run, and often ends in "no".
+_LEAST_GAIN = 0.125
 # Rows of the small problem on which plain CG is tried, at least and for each right-hand side: block CG
 # must not exhaust its dimensions. It is tried if all rows are so many times more.
 _PART, _PART_PER_COLUMN, _MANY = 512, 16, 6
@@ -236,8 +239,11 @@ class SwitchPolicy:
         if exhausted and not self._operator.backend.on_device:
             usual = expected_products(self._size.condition, self._size.error)
             products = max(products, math.ceil(usual))
-        plain = _WORTH_FROM_START * (products * self._product + self._certified(products))
-        return None if plain <= self._total(*_USUAL) else self.from_start(plain)
+        plain, usual = products * self._product + self._certified(products), self._total(*_USUAL)
+        most, tiles = _WORTH_FROM_START * plain, cg_cost(self._size).setup
+        if most <= usual or plain - usual < _LEAST_GAIN * (tiles + plain):
+            return None
+        return self.from_start(most)
 
     def from_start(self, most: float) -> Allowance | None:
         """Return the allowance of a run that begins with preconditioners and costs at most ``most``.
