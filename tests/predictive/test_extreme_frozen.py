@@ -75,3 +75,19 @@ def test_moments_are_those_of_scipy_where_a_row_has_no_nodes():
     shapes = np.array([0.01, 0.5, 5.0, 1e4])
     mean = ScipyPredictive(stats.powernorm(shapes), 4).mean
     np.testing.assert_allclose(mean[1:], stats.powernorm(shapes[1:]).mean(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["gumbel_r", "moyal", "norm", "landau", "laplace", "skellam"])
+def test_no_density_at_infinity(name):
+    shapes = (2.0, 1.0) if name == "skellam" else ()
+    prediction = ScipyPredictive(getattr(stats, name)(*shapes, loc=np.zeros(3)), 3)
+    logs = prediction.log_prob([-np.inf, np.inf, np.nan])
+    np.testing.assert_array_equal(logs, [-np.inf, -np.inf, np.nan])
+
+
+def test_rows_by_a_mask_are_those_by_indices():
+    prediction = ScipyPredictive(stats.vonmises(np.arange(1.0, 5.0)), 4)
+    mask = np.array([True, False, False, True])
+    part = prediction.take(mask)
+    assert len(part) == 2
+    np.testing.assert_array_equal(part.cdf(0.5), prediction.cdf(0.5)[mask])

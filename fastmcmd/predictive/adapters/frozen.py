@@ -212,7 +212,9 @@ class ScipyPredictive(ByQuadrature):
             logs = closed_log_prob(self.frozen, np.broadcast_to(y, self.shape))
             if logs is not None:
                 return logs
-        return self._all(_quietly(self.frozen.logpmf if self.discrete else self.frozen.logpdf, y))
+        logs = self._all(_quietly(self.frozen.logpmf if self.discrete else self.frozen.logpdf, y))
+        # Formulas of SciPy subtract infinity from infinity.
+        return np.where(np.isinf(y), -np.inf, logs) if np.isinf(y).any() else logs
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
@@ -366,7 +368,7 @@ class ScipyPredictive(ByQuadrature):
 
     def take(self, rows: NDArray[np.intp]) -> ScipyPredictive:
         """Return the distributions of some rows."""
-        frozen = self.frozen
+        frozen, rows = self.frozen, np.arange(self._n)[rows]  # a mask becomes indices
 
         def one(value: object) -> Any:
             value = np.asarray(value)
