@@ -35,12 +35,12 @@ def by_core(
     flat = [np.broadcast_to(np.asarray(one, dtype=np.float64), shape).ravel() for one in arrays]
     # Results own their data: NumPy reuses such an array in an expression like `-logs`.
     results = [np.empty(shape) for _ in range(count)]
-    written = [one.reshape(-1) for one in results]
+    outputs = [one.reshape(-1) for one in results]
     first = () if family is None else (int(family),)
     none = [_NONE] * absent
 
     def work(rows: slice) -> None:
-        loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in written))
+        loop(*first, *(one[rows] for one in flat), *none, *(one[rows] for one in outputs))
 
     over_rows(work, flat[0].size, step)
     return results
