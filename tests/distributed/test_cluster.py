@@ -150,10 +150,8 @@ def test_cancel_leaves_nothing_running(client):
         time.sleep(0.1)
 
 
-def test_a_block_that_kills_its_workers_is_named():
+def test_a_block_that_kills_its_workers_is_named(client, cluster, monkeypatch):
     """A nanny kills a worker that runs out of memory; the error names the block at fault."""
-    import dask
-
     data = make_data((40,) * 4)
 
     def greedy(mean, x):
@@ -163,23 +161,18 @@ def test_a_block_that_kills_its_workers_is_named():
             del arrays
         return fm.Gaussian(mean, 0.5)
 
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            memory_limit="600MB",
-        ) as one,
-        distributed.Client(one, set_as_default=False) as client,
-        pytest.raises(BlockError, match=r"block .*2.* \(of 4.*every worker that computed it died"),
-    ):
+    for nanny in cluster.workers.values():
+        monkeypatch.setattr(nanny.memory_manager, "memory_limit", 600_000_000)
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+    pids = set(client.run(os.getpid).values())
+    with pytest.raises(BlockError, match=r"block .*2.* \(of 4.*every worker that computed it died"):
         fm.evaluate(
             data.blocks("y"),
             predicted(greedy, data.blocks("mean"), data.blocks("x")),
             client=client,
         )
+    client.wait_for_workers(WORKERS, timeout=30)
+    assert len(pids - set(client.run(os.getpid).values())) == 1
 
 
 def start_process(module: str, *options: str) -> subprocess.Popen[bytes]:

@@ -59,7 +59,7 @@ def subtract_mean(differences, nodes, shares):
         differences[near] -= shares[some] @ bumps(GRID[near], nodes[some])
 
 
-def problem(seed=0, n=500, rare=6):
+def problem(seed=0, n=300, rare=6):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 2))
     loc = np.sin(x[:, 0]) + 0.5 * x[:, 1]
@@ -83,6 +83,7 @@ def assert_exact(x, y, prediction, differences, **options):
         result = fm.cce(
             x, y, prediction, x_kernel=X_KERNEL, y_kernel=Y_KERNEL, lam=LAM, at=at, **options
         )
+    assert result.info.form == "feature"
     error = np.abs(result.values - values(x, differences, at, options.get("weights")))
     assert (error <= result.error_bounds + ROUNDING).all(), (error.max(), result.error_bound)
     assert result.error_bound <= 1e-6
@@ -217,6 +218,7 @@ def test_gaussian_mixtures_with_rare_huge_scales(largest):
         square += np.einsum("iq,iq->q", a[some], gram @ a[later])
     truth = np.sqrt(np.maximum(square, 0.0))
     result = fm.cce(x, y, prediction, x_kernel=X_KERNEL, y_kernel=Y_KERNEL, lam=LAM, at=at)
+    assert result.info.form == "feature"
     assert (np.abs(result.values - truth) <= result.error_bounds + ROUNDING).all()
     assert result.error_bound <= 1e-6
 
