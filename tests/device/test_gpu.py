@@ -13,7 +13,7 @@ from builders import unit_inputs
 from host_device import HostDevice
 
 import fastmcmd as fm
-from fastmcmd.backends import cupy as cupy_backend_module
+from fastmcmd.backends import cupy as cupy_module
 from fastmcmd.backends.cupy import CupyBackend
 from fastmcmd.device import cuda, layout
 from fastmcmd.device.base import DeviceMemoryError
@@ -123,7 +123,7 @@ def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision, monk
         layouts.append(layout.choose(*args, **options))
         return layouts[-1]
 
-    monkeypatch.setattr(cupy_backend_module, "choose", choose)
+    monkeypatch.setattr(cupy_module, "choose", choose)
     x, v, exact, size = product_of_definition(kernel)
     for dtype, unit in ((np.float32, 2.0**-21), (np.float64, 2.0**-50)):
         streaming = 170_000 if (dtype, precision) == (np.float32, "float32") else 290_000
