@@ -95,7 +95,7 @@ def leaf_value(name, p, x, z):
             lengths = np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(z, axis=1))
             return x @ z.T / np.where(lengths == 0, 1, lengths)
         case "delta":
-            return (x[:, None, :] == z[None, :, :]).all(axis=2).astype(float)
+            return (cdist(x, z, "chebyshev") == 0).astype(float)
         case "constant":
             return np.full((len(x), len(z)), p[0])
     raise AssertionError(name)
@@ -549,14 +549,22 @@ def test_points_of_the_wrong_type_raise_type_error():
 # --- processes -----------------------------------------------------------------------------------
 
 
+# The extension alone: the package around it takes longer to load.
+LOAD_CORE = f"""
+import importlib.util
+spec = importlib.util.spec_from_file_location({_core.__name__!r}, {_core.__file__!r})
+_core = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(_core)
+"""
+
+
 @pytest.mark.slow
 def test_interrupt_stops_a_long_product():
     code = """
         import numpy as np
-        from fastmcmd import _core
-        x = _core.PointsF32(np.ones((60_000, 800), np.float32))
+        x = _core.PointsF32(np.ones((270_000, 40), np.float32))
         codes, params = np.array([_core.OPS["linear"]], np.int32), np.zeros((1, 4))
-        v, out = np.ones((60_000, 8), np.float32), np.empty((60_000, 8))
+        v, out = np.ones((270_000, 8), np.float32), np.empty((270_000, 8))
         print("started", flush=True)
         try:
             while True:
@@ -565,7 +573,7 @@ def test_interrupt_stops_a_long_product():
             print("interrupted", flush=True)
     """
     with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", LOAD_CORE + textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "started\n"
         time.sleep(0.3)
@@ -581,7 +589,6 @@ def test_products_after_a_fork():
     code = """
         import os
         import numpy as np
-        from fastmcmd import _core
         x = _core.PointsF32(np.ones((3000, 4)))
         codes, params = np.array([_core.OPS["linear"]], np.int32), np.zeros((1, 4))
         v, out = np.ones((3000, 8), np.float32), np.empty((3000, 8))
@@ -594,7 +601,8 @@ def test_products_after_a_fork():
         if pid:
             assert os.waitpid(pid, 0)[1] == 0
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=30)
+    script = LOAD_CORE + textwrap.dedent(code)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
 
 
 def run_with_isa(isa, arguments):
@@ -618,14 +626,7 @@ def test_every_other_instruction_set():
 
 @pytest.mark.slow
 def test_the_environment_chooses_the_instruction_set():
-    # The extension alone: the package around it takes longer to load.
-    show = ["-c", f"""
-import importlib.util
-spec = importlib.util.spec_from_file_location({_core.__name__!r}, {_core.__file__!r})
-core = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(core)
-print(core.isa())
-"""]  # fmt: skip
+    show = ["-c", LOAD_CORE + "print(_core.isa())"]
     for isa in _core.available_isas():
         assert run_with_isa(isa, show).stdout.strip() == isa
     assert "must be one of 'baseline'" in run_with_isa("mmx", show).stderr

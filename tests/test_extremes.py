@@ -79,13 +79,18 @@ def long_mcmd(grid, x, y, y_prime, *parameters):
 
 def _long_mcmd(grid, x, y, y_prime, x_kernel, y_kernel, lam, lam_prime=None):
     matrix, right = long_kernel(x_kernel, x, x), long_kernel(x_kernel, x, grid)
-    solutions = []
-    for regulariser in (lam, lam if lam_prime is None else lam_prime):
-        shifted = matrix + len(x) * LONG(regulariser) * np.eye(len(x))
-        solutions.append(long_solve(shifted, right))
-    both = np.vstack([solutions[0], -solutions[1]])
+
+    def solution(regulariser):
+        return long_solve(matrix + len(x) * LONG(regulariser) * np.eye(len(x)), right)
+
     outputs = np.vstack([y, y_prime])
-    square = np.einsum("iq,iq->q", both, long_kernel(y_kernel, outputs, outputs) @ both)
+    products = long_kernel(y_kernel, outputs, outputs)
+    if lam_prime is None:  # both samples have one solution
+        n, both = len(x), solution(lam)
+        products = products[:n, :n] - products[:n, n:] - products[n:, :n] + products[n:, n:]
+    else:
+        both = np.vstack([solution(lam), -solution(lam_prime)])
+    square = np.einsum("iq,iq->q", both, products @ both)
     return np.sqrt(np.maximum(square, 0)).astype(np.float64)
 
 

@@ -1,5 +1,6 @@
 """The same tests on a real device (marked ``gpu``) and on a simulated one."""
 
+import functools
 import os
 import sys
 import types
@@ -12,8 +13,9 @@ from builders import unit_inputs
 from host_device import HostDevice
 
 import fastmcmd as fm
+from fastmcmd.backends import cupy as cupy_module
 from fastmcmd.backends.cupy import CupyBackend
-from fastmcmd.device import cuda
+from fastmcmd.device import cuda, layout
 from fastmcmd.device.base import DeviceMemoryError
 from fastmcmd.device.column_blocks import DeviceBlocks
 
@@ -101,25 +103,38 @@ def cupy_backend(request, monkeypatch):
     return lambda limit: device(0, limit)
 
 
+@functools.cache
+def product_of_definition(kernel):
+    """Return rows x, columns v, K(x, x) v and the same of absolute values, in float64."""
+    x, y, z = unit_inputs(400)
+    v = np.stack([y, z, np.ones_like(y)], axis=1)
+    matrix = kernel(x.astype(float))
+    return x, v, matrix @ v, np.abs(matrix) @ np.abs(v)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("precision", ["float32", "split"])
-def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision):
+def test_products_do_not_depend_on_tiles_or_memory(make, kernel, precision, monkeypatch):
     """Resident or streamed rows, with tiles of any size, give the same product up to rounding."""
-    x, y, z = unit_inputs(700)
-    v = np.stack([y, z, np.ones_like(y)], axis=1)
-    exact = kernel(x.astype(float)) @ v
-    size = np.abs(kernel(x.astype(float))) @ np.abs(v)
-    for tile, budget in ((512, 10**8), (64, 10**8), (256, 1_500_000), (64, 600_000)):
-        device = make(budget)
-        backend = CupyBackend(tile=tile, devices=(device,), precision=precision)
-        for dtype, unit in ((np.float32, 2.0**-21), (np.float64, 2.0**-50)):
-            points = backend.points(x, dtype)
-            product = backend.symmetric_matmul(kernel, points, v)
-            # Entries and sums: 64 coordinates, 700 terms.
+    layouts = []
+
+    def choose(*args, **options):
+        layouts.append(layout.choose(*args, **options))
+        return layouts[-1]
+
+    monkeypatch.setattr(cupy_module, "choose", choose)
+    x, v, exact, size = product_of_definition(kernel)
+    for dtype, unit in ((np.float32, 2.0**-21), (np.float64, 2.0**-50)):
+        streaming = 170_000 if (dtype, precision) == (np.float32, "float32") else 290_000
+        for tile, budget in ((256, 10**8), (64, 10**8), (128, 700_000), (64, streaming)):
+            device = make(budget)
+            backend = CupyBackend(tile=tile, devices=(device,), precision=precision)
+            product = backend.symmetric_matmul(kernel, backend.points(x, dtype), v)
+            # Entries and sums: 64 coordinates, 400 terms.
             assert (np.abs(product - exact) <= 300 * unit * size).all()
             assert device.peak <= budget + 100_000  # pools round sizes up
-            del points
+            assert layouts[-1].held_resident == (budget != streaming)
 
 
 @pytest.mark.slow

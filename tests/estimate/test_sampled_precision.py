@@ -25,7 +25,7 @@ def exact_values(x, y, draws, x_kernel, y_kernel, lam):
 @pytest.mark.parametrize("lam", [0.003, 0.1, 3.0])
 def test_bounds_of_nearly_dependent_landmarks(seed, lam, monkeypatch):
     rng = np.random.default_rng(seed)
-    n, d = 1500, 3
+    n, d = 1000, 3
     x = rng.normal(size=(n, d))
     x[rng.choice(n, 20, replace=False)] = 6.0 + 0.02 * rng.normal(
         size=(20, d)
@@ -62,7 +62,7 @@ def test_bounds_of_nearly_dependent_landmarks(seed, lam, monkeypatch):
 def test_precision_follows_what_a_fixed_rank_leaves(d, rank, in_float32):
     """Rounding to float32 is far below what few landmarks leave, whatever the tolerance."""
     rng = np.random.default_rng(d)
-    n = 2000
+    n = 1200
     x = rng.normal(size=(n, d))
     x[rng.choice(n, 3, replace=False)] *= 8.0  # rare rows far away
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=n)
