@@ -15,9 +15,10 @@ from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.chebyshev import chebyshev_points, to_series
 from fastmcmd.backends.cpu import core
+from fastmcmd.embedding.near_pivots import NearPivots
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.base import UNIT
-from fastmcmd.kernels.distance import local_reach, variation_length
+from fastmcmd.kernels.distance import variation_length
 
 __all__ = ["PanelSums"]
 
@@ -52,9 +53,7 @@ class PanelSums:
         self._largest = float(np.sqrt(features.kernel.diagonal(features.pivots).max()))
         rounding = _ROUNDINGS * UNIT * features.inverse_norm
         self._acceptable = max(_EXACT, rounding) * self._largest
-        self._reach = local_reach(features.kernel)
-        ends = np.array([-np.inf, np.inf])
-        self._pivots = np.sort(np.concatenate([features.pivots[:, 0], ends]))
+        self._near = NearPivots(features)
         self._panel_numbers = np.empty(0, dtype=np.int64)  # indices of panels, ascending
         self._series = np.empty((0, _TERMS, features.rank))
         self._off = np.empty(0)  # error of each series at the check points
@@ -84,10 +83,11 @@ class PanelSums:
         """Return sums of features (n, r) and residuals (n,), and bounds on the error of the series (n,)."""
         n = len(weights)
         mean, residual = np.zeros((n, self._features.rank)), np.zeros(n)
-        number = np.floor(values / self._length)
-        near = np.abs(number) < 2.0**53
-        distinct, place, count = _distinct(np.where(near, number, np.inf))
-        is_frequent = (count >= _FEW) & np.isfinite(distinct)
+        length = self._length
+        number = np.floor(values / length)
+        distinct, place, count = _distinct(np.where(np.abs(number) < 2.0**53, number, np.inf))
+        is_near = self._near.touch(distinct * length, length)
+        is_frequent = (count >= _FEW) & np.isfinite(distinct) & is_near
         self._cover(distinct[is_frequent].astype(np.int64))
         at = np.full(len(distinct), -1)
         at[is_frequent] = np.searchsorted(
@@ -95,14 +95,22 @@ class PanelSums:
         )
         at[is_frequent & ~np.isfinite(self._residual[at, 0])] = -1
         series_panels = np.flatnonzero(at >= 0)
-        inside = at[place] >= 0
-        outside = ~inside & (weights != 0)
+        has_weight = weights != 0
+        far = has_weight & ~is_near[place]
+        # Features are zero there, and most nodes of heavy tails.
+        for start in range(0, n, step := max(1, _MOST_MOMENTS // max(1, values.shape[1]))):
+            row, column = np.nonzero(far[start : start + step])
+            row += start
+            points = values[row, column][:, None]
+            miss = np.sqrt(self._features.residuals_of(points, np.zeros(len(points))))
+            residual += np.bincount(row, weights[row, column] * miss, minlength=n)
+        outside = has_weight & is_near[place] & (at[place] < 0)
         row, column = np.nonzero(outside)
         step = max(1, _MOST_MOMENTS // max(1, self._features.rank))
         for start in range(0, len(row), step):
             some = row[start : start + step], column[start : start + step]
             points = values[some][:, None]
-            p = self._at(points)
+            p = self._near.transform(points)
             miss = np.sqrt(self._features.residuals(points, p))
             _add_rows(mean, some[0], weights[some][:, None] * p)
             residual += np.bincount(some[0], weights[some] * miss, minlength=n)
@@ -152,24 +160,6 @@ class PanelSums:
 
         over_rows(add, len(values), _MOST_OF_BLOCK // max(len(series), values.shape[1]))
 
-    def _at(self, points: Array) -> Array:
-        """Return the features (m, r) of points (m, 1): zero if no pivot is within reach of the kernel.
-
-        Most nodes of heavy tails are out of reach, and features take r^2 operations for each node.
-        """
-        after = np.clip(np.searchsorted(self._pivots, points[:, 0]), 1, len(self._pivots) - 1)
-        gap = np.minimum(
-            np.abs(points[:, 0] - self._pivots[after - 1]),
-            np.abs(self._pivots[after] - points[:, 0]),
-        )
-        near = gap <= self._reach
-        if near.all():
-            return self._features.transform(points)
-        p = np.zeros((len(points), self._features.rank))
-        if near.any():
-            p[near] = self._features.transform(points[near])
-        return p
-
     def _cover(self, numbers: NDArray[np.int64]) -> None:
         """Compute the series of panels that have none yet."""
         new = np.setdiff1d(numbers, self._panel_numbers)
@@ -184,7 +174,7 @@ class PanelSums:
         for start in range(0, len(new), step):
             some = new[start : start + step]
             points = ((some[:, None] + (places + 1) / 2) * self._length).reshape(-1, 1)
-            p = self._at(points)
+            p = self._near.transform(points)
             residuals = np.sqrt(self._features.residuals(points, p)).reshape(len(some), -1)
             residuals = residuals[:, -len(cells) :]
             worst = np.maximum(residuals[:, :-1:2], residuals[:, 1::2])

@@ -16,6 +16,7 @@ from fastmcmd._base.annotations import Array, Nodes
 from fastmcmd.embedding.candidates import chunks
 from fastmcmd.embedding.exponential_sums import ExponentialSum
 from fastmcmd.embedding.jumps import SignPart, jump_error
+from fastmcmd.embedding.near_pivots import NearPivots
 from fastmcmd.embedding.panels import PanelSums
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.gram import KernelFeatures
@@ -54,15 +55,16 @@ def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> 
     """Return the weighted sums (n, r) of features over nodes, and of their residuals (n,)."""
     n, count = weights.shape
     flat = values.reshape(n * count, -1)
+    near = NearPivots(features) if flat.shape[1] == 1 else features
     if flat.shape[1] == 1:
         distinct, where = np.unique(flat[:, 0], return_inverse=True)
         if len(distinct) <= 4 * count:  # counts share their support: one product is enough
-            p = features.transform(distinct[:, None])
+            p = near.transform(distinct[:, None])
             residual = np.sqrt(features.residuals(distinct[:, None], p))
             spread = np.zeros((n, len(distinct)))
             np.add.at(spread, (np.repeat(np.arange(n), count), where.reshape(-1)), weights.ravel())
             return spread @ p, spread @ residual
-    p = features.transform(flat)
+    p = near.transform(flat)
     residual = np.sqrt(features.residuals(flat, p)).reshape(n, count)
     mean = np.einsum("nl,nlr->nr", weights, p.reshape(n, count, -1))
     return mean, np.einsum("nl,nl->n", weights, residual)
