@@ -50,16 +50,16 @@ def test_sums_over_heavy_tails_are_plain_sums(name, rng):
     p = linalg.solve_triangular(features.factor, gram, lower=True).T.reshape(40, 400, -1)
     mean = np.einsum("nl,nlr->nr", weights, p)
     diagonal = kernel.diagonal(values.reshape(-1, 1)).reshape(40, 400)
-    miss = np.sqrt(np.maximum(diagonal - (p**2).sum(axis=2), 0.0))
-    residual = (weights * miss).sum(axis=1)
+    root = np.sqrt(np.maximum(diagonal - (p**2).sum(axis=2), 0.0))
+    residual = (weights * root).sum(axis=1)
     size = np.sqrt(diagonal.max())
-    found, missed = sums_over_nodes(features, values, weights)
-    np.testing.assert_allclose(found, mean, rtol=1e-9, atol=1e-11 * size)
-    np.testing.assert_allclose(missed, residual, rtol=1e-5, atol=1e-6 * size)
+    sums, residuals = sums_over_nodes(features, values, weights)
+    np.testing.assert_allclose(sums, mean, rtol=1e-9, atol=1e-11 * size)
+    np.testing.assert_allclose(residuals, residual, rtol=1e-5, atol=1e-6 * size)
     panels = PanelSums(features, 0.25)
-    found, missed, error = panels.sums(values, weights)
-    assert (np.linalg.norm(found - mean, axis=1) <= error + 1e-9 * size).all()
-    assert (missed >= residual - 1e-6 * size).all()
+    sums, residuals, error = panels.sums(values, weights)
+    assert (np.linalg.norm(sums - mean, axis=1) <= error + 1e-9 * size).all()
+    assert (residuals >= residual - 1e-6 * size).all()
 
 
 def test_features_end_where_no_pivot_is_within_reach(rng):
@@ -68,10 +68,10 @@ def test_features_end_where_no_pivot_is_within_reach(rng):
     points = np.concatenate([np.linspace(-40, 540, 4000), [-1e7, -1e300, np.inf]])[:, None]
     with np.errstate(all="ignore"):
         exact = features.transform(points)
-    found = near.transform(points)
-    np.testing.assert_allclose(found[:-1], exact[:-1], rtol=0, atol=1e-12)
-    assert (found[:-1].any(axis=1)).sum() < 500  # the others are zeros
+    computed = near.transform(points)
+    np.testing.assert_allclose(computed[:-1], exact[:-1], rtol=0, atol=1e-12)
+    assert (computed[:-1].any(axis=1)).sum() < 500  # the others are zeros
     low = np.floor(points[:-1, 0] / 0.25) * 0.25
     touched = near.touch(low, 0.25)
-    assert touched[found[:-1].any(axis=1)].all()
+    assert touched[computed[:-1].any(axis=1)].all()
     assert not touched.all()
