@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastmcmd._base.annotations import Array
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd.gram import KernelFeatures
 from fastmcmd.kernels.distance import local_reach
 
@@ -41,20 +41,20 @@ class NearPivots:
         ends = np.array([-np.inf, np.inf])
         self._pivots = np.sort(np.concatenate([features.pivots[:, 0], ends]))
 
-    def transform(self, points: Array) -> Array:
-        """Return the features (m, r) of points (m, 1)."""
-        after = np.clip(np.searchsorted(self._pivots, points[:, 0]), 1, len(self._pivots) - 1)
+    def transform(self, y: HostArray) -> Array:
+        """Return the features (m, r) of numbers y (m, 1)."""
+        after = np.clip(np.searchsorted(self._pivots, y[:, 0]), 1, len(self._pivots) - 1)
         with np.errstate(invalid="ignore"):
             gap = np.minimum(
-                np.abs(points[:, 0] - self._pivots[after - 1]),
-                np.abs(self._pivots[after] - points[:, 0]),
+                np.abs(y[:, 0] - self._pivots[after - 1]),
+                np.abs(self._pivots[after] - y[:, 0]),
             )
             near = gap <= self._reach
         if near.all():
-            return self._features.transform(points)
-        p = np.zeros((len(points), self._features.rank))
+            return self._features.transform(y)
+        p = np.zeros((len(y), self._features.rank))
         if near.any():
-            p[near] = self._features.transform(points[near])
+            p[near] = self._features.transform(y[near])
         return p
 
     def touch(self, low: Array, length: float) -> NDArray[np.bool_]:

@@ -96,16 +96,13 @@ class PanelSums:
         at[is_frequent & ~np.isfinite(self._residual[at, 0])] = -1
         series_panels = np.flatnonzero(at >= 0)
         has_weight = weights != 0
-        far = has_weight & ~is_near[place]
-        # Features are zero there, and most nodes of heavy tails.
-        for start in range(0, n, step := max(1, _MOST_MOMENTS // max(1, values.shape[1]))):
-            row, column = np.nonzero(far[start : start + step])
-            row += start
-            points = values[row, column][:, None]
-            miss = np.sqrt(self._features.residuals_of(points, np.zeros(len(points))))
-            residual += np.bincount(row, weights[row, column] * miss, minlength=n)
-        outside = has_weight & is_near[place] & (at[place] < 0)
-        row, column = np.nonzero(outside)
+        # Far from all pivots, as most nodes of heavy tails are, features are zero.
+        row, column = np.nonzero(has_weight & ~is_near[place])
+        miss = np.sqrt(
+            self._features.residuals_of(values[row, column][:, None], np.zeros(len(row)))
+        )
+        residual += np.bincount(row, weights[row, column] * miss, minlength=n)
+        row, column = np.nonzero(has_weight & is_near[place] & (at[place] < 0))
         step = max(1, _MOST_MOMENTS // max(1, self._features.rank))
         for start in range(0, len(row), step):
             some = row[start : start + step], column[start : start + step]

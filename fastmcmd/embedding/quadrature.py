@@ -55,16 +55,17 @@ def sums_over_nodes(features: KernelFeatures, values: Array, weights: Array) -> 
     """Return the weighted sums (n, r) of features over nodes, and of their residuals (n,)."""
     n, count = weights.shape
     flat = values.reshape(n * count, -1)
-    near = NearPivots(features) if flat.shape[1] == 1 else features
+    transform = features.transform
     if flat.shape[1] == 1:
+        transform = NearPivots(features).transform
         distinct, where = np.unique(flat[:, 0], return_inverse=True)
         if len(distinct) <= 4 * count:  # counts share their support: one product is enough
-            p = near.transform(distinct[:, None])
+            p = transform(distinct[:, None])
             residual = np.sqrt(features.residuals(distinct[:, None], p))
             spread = np.zeros((n, len(distinct)))
             np.add.at(spread, (np.repeat(np.arange(n), count), where.reshape(-1)), weights.ravel())
             return spread @ p, spread @ residual
-    p = near.transform(flat)
+    p = transform(flat)
     residual = np.sqrt(features.residuals(flat, p)).reshape(n, count)
     mean = np.einsum("nl,nlr->nr", weights, p.reshape(n, count, -1))
     return mean, np.einsum("nl,nl->n", weights, residual)

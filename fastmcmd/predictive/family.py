@@ -82,9 +82,8 @@ class Family(ScipyPredictive):
     _scales: tuple[str, ...] = ()
     _ends = (-np.inf, np.inf)  # of the support of all rows
     _core_density: ClassVar[LogDensity | None] = None  # by which the core knows the log density
-    _has_core_scores: ClassVar[bool] = (
-        False  # `_crps` is a loop of the core, which divides rows itself
-    )
+    # Whether `_crps` is a loop of the core, which divides rows itself.
+    _has_core_scores: ClassVar[bool] = False
     _upper_quantile: Any = None  # a formula like the others; without it, SciPy's ``isf`` is used
 
     def __init__(self, values: dict[str, Array]) -> None:

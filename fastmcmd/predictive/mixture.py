@@ -616,11 +616,13 @@ def _weights(value: object, n: int, count: int) -> Array:
     rows = np.asarray(weights, dtype=np.float64).reshape(-1, count)
     shares, bounds = np.empty(rows.shape), np.empty(4)
     _core.weight_shares(rows, shares, bounds)
-    least, most, *sums = bounds.tolist()
-    if len(rows) and not (least >= 0 and most < np.inf):
+    if not len(rows):
+        return shares
+    if not (bounds[0] >= 0 and bounds[1] < np.inf):
         raise ValueError("weights hold NaN, infinity or negative values; all must be >= 0")
-    worst = max(sums, key=lambda total: abs(total - 1)) if sums[0] == sums[0] else np.inf
-    if len(rows) and abs(worst - 1) > _SUM_ERROR:
+    sums = np.nan_to_num(bounds[2:], nan=np.inf)
+    worst = sums[np.abs(sums - 1).argmax()]
+    if abs(worst - 1) > _SUM_ERROR:
         raise ValueError(f"weights sum to {worst:g}; a sum of 1 is needed")
     return shares if len(rows) == n else np.tile(shares, (n, 1))
 

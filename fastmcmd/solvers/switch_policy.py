@@ -186,7 +186,8 @@ class SwitchPolicy:
         self._certificate = certificate
         self._operator, self._systems, self._size = operator, systems, size
         self._target, self._limit, self._budget = target, limit, budget
-        self._product = cg_cost(size).per_product
+        self._plain = cg_cost(size)
+        self._product = self._plain.per_product
         self._landmarks, self._first_step = landmarks, 0
 
     @property
@@ -208,7 +209,7 @@ class SwitchPolicy:
             return 0
         # Below that even the search for landmarks does not pay.
         usual = self._total(*_USUAL)
-        return 0 if _WORTH_FROM_START * cg_cost(self._size).total <= usual else rows
+        return 0 if _WORTH_FROM_START * self._plain.total <= usual else rows
 
     def on_part(self, count: int) -> BlockCGRun:
         """Return plain CG on ``count`` random rows, to be run to its end.
@@ -237,11 +238,11 @@ class SwitchPolicy:
         """
         exhausted = products * max(self._size.columns) >= _EXHAUSTED * rows
         if exhausted and not self._operator.backend.on_device:
-            usual = expected_products(self._size.condition, self._size.error)
-            products = max(products, math.ceil(usual))
+            expected = expected_products(self._size.condition, self._size.error)
+            products = max(products, math.ceil(expected))
         plain, usual = products * self._product + self._certified(products), self._total(*_USUAL)
-        most, tiles = _WORTH_FROM_START * plain, cg_cost(self._size).setup
-        if most <= usual or plain - usual < _LEAST_GAIN * (tiles + plain):
+        most, gain = _WORTH_FROM_START * plain, plain - usual
+        if most <= usual or gain < _LEAST_GAIN * (self._plain.setup + plain):
             return None
         return self.from_start(most)
 

@@ -213,8 +213,8 @@ class ScipyPredictive(ByQuadrature):
             if logs is not None:
                 return logs
         logs = self._all(_quietly(self.frozen.logpmf if self.discrete else self.frozen.logpdf, y))
-        # Formulas of SciPy subtract infinity from infinity.
-        return np.where(np.isinf(y), -np.inf, logs) if np.isinf(y).any() else logs
+        infinite = np.isinf(y)  # where formulas of SciPy subtract infinity from infinity
+        return np.where(infinite, -np.inf, logs) if infinite.any() else logs
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities or log probabilities (m, L) of some rows (m,), or all, at numbers (m, L)."""
@@ -368,7 +368,9 @@ class ScipyPredictive(ByQuadrature):
 
     def take(self, rows: NDArray[np.intp]) -> ScipyPredictive:
         """Return the distributions of some rows."""
-        frozen, rows = self.frozen, np.arange(self._n)[rows]  # a mask becomes indices
+        frozen = self.frozen
+        if not (isinstance(rows, np.ndarray) and rows.dtype.kind in "iu"):
+            rows = np.arange(self._n)[rows]  # a mask becomes indices
 
         def one(value: object) -> Any:
             value = np.asarray(value)
