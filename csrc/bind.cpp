@@ -15,6 +15,7 @@
 #include "normals.h"
 #include "points.h"
 #include "products.h"
+#include "row_memory.h"
 #include "tall_skinny.h"
 
 namespace fastmcmd {
@@ -692,6 +693,8 @@ PYBIND11_MODULE(_core, m) {
   m.def("rbf_of_normal_pairs", &py_rbf_of_normal_pairs, docs::rbf_of_normal_pairs, "gamma"_a, "means"_a,
         "wides"_a, "againsts"_a, "spreads"_a, "out"_a, "threads"_a);
   m.def("exp", &py_exp, docs::exp, "x"_a);
+  m.def(
+      "row_array", [](index_t n) { return row_memory::instance().array(n); }, docs::row_array, "n"_a);
   m.def(
       "isa", [] { return std::string(isa().name); }, "Name of the instruction set in use.");
   m.def(

@@ -100,6 +100,8 @@ constexpr const char* rbf_of_normals =
 constexpr const char* rbf_of_normal_pairs =
     "Write rbf_of_normals of all pairs into out (n, m): means and wides hold arrays (n,) of each component,\n"
     "againsts and spreads (m,); gaps are mean_i - against_j, and widers wide_i + spread_j. All float64.";
+constexpr const char* row_array =
+    "Return an array (n,) of arbitrary float64 numbers, in memory that an array of this size has left.";
 constexpr const char* exp = "exp of a vector (n,), as used inside the kernels.";
 
 }  // namespace fastmcmd::docs

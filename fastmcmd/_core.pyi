@@ -497,6 +497,9 @@ def packed_solve(tiles: _F32 | _F64, n: int, b: _F32 | _F64, threads: int) -> No
 def packed_solve_lower(tiles: _F32 | _F64, n: int, b: _F32 | _F64, threads: int) -> None:
     """Overwrite b (n, k) of dtype T with L^-1 b; tiles hold the factor."""
 
+def row_array(n: int) -> _F64:
+    """Return an array (n,) of arbitrary float64 numbers, in memory that an array of this size has left."""
+
 def exp(x: NDArray[_T]) -> NDArray[_T]:
     """Return exp of a vector (n,), as used inside the kernels."""
 

@@ -129,12 +129,9 @@ def main(pattern=""):
                 keywords = values.pop() if isinstance(values[-1], dict) else {}
                 if row.get("slowest", 0.0) * n / SIZES[0] > LONGEST:
                     continue
-                ours = getattr(names, f"{kind}_{name}")
+                ours = partial(names.score_of, names.FAMILIES[name])
                 arrays = []
-                keep = names._parametric(
-                    names.FAMILIES[name], lambda y, p, built=arrays: (built.extend((y, p)), y)[1]
-                )
-                keep(y, *values, **keywords)
+                ours(lambda y, p, built=arrays: built.extend((y, p)), y, *values, **keywords)
                 outcomes, prediction = arrays[0], names.as_predictive(arrays[1], n)
                 with np.errstate(all="ignore"):
                     difference = np.nanmax(
@@ -142,7 +139,7 @@ def main(pattern=""):
                     )
                     seconds = alternate(
                         [
-                            partial(ours, y, *values, **keywords),
+                            partial(ours, score, y, *values, **keywords),
                             partial(score, outcomes, prediction),
                             partial(_unchanged, peer, y, *values, **keywords),
                         ]

@@ -19,10 +19,11 @@ class running_bounds {
     }
   }
 
-  void take(index_t lane, double value) {
-    low_[lane] = least(low_[lane], value);
-    high_[lane] = greatest(high_[lane], value);
-    missing_[lane] += value - value;
+  // Takes in a number for each lane. A loop for each bound: the compiler keeps all lanes of one in registers.
+  void take(const double (&values)[lanes]) {
+    for (index_t k = 0; k < lanes; ++k) low_[k] = least(low_[k], values[k]);
+    for (index_t k = 0; k < lanes; ++k) high_[k] = greatest(high_[k], values[k]);
+    for (index_t k = 0; k < lanes; ++k) missing_[k] += values[k] - values[k];
   }
 
   // Writes the smallest and the largest number to `bounds`: NaN if one is NaN or infinite.
@@ -41,15 +42,19 @@ class running_bounds {
   double low_[lanes], high_[lanes], missing_[lanes];
 };
 
-// Takes in value(i) for the indices i < n.
+// Takes in value(i) for the indices i < n; some are asked for again.
 template <class Value>
 inline void take_all(running_bounds& bounds, index_t n, Value value) {
   constexpr index_t lanes = running_bounds::lanes;
   const index_t even = n - n % lanes;
+  double values[lanes];
   for (index_t i = 0; i < even; i += lanes) {
-    for (index_t k = 0; k < lanes; ++k) bounds.take(k, value(i + k));
+    for (index_t k = 0; k < lanes; ++k) values[k] = value(i + k);
+    bounds.take(values);
   }
-  for (index_t i = even; i < n; ++i) bounds.take(0, value(i));
+  if (even == n) return;
+  for (index_t k = 0; k < lanes; ++k) values[k] = value(even + k < n ? even + k : even);
+  bounds.take(values);
 }
 
 // Copies x, and writes the bounds (2,) of its numbers.
@@ -69,12 +74,12 @@ inline void gap_bounds(in a, in b, out bounds) {
 // Divides rows of weights (n, K) by their sums, and writes the bounds of the weights and of the sums (4,).
 inline void weight_shares(ins weights, outs shares, out bounds) {
   running_bounds of_weights, of_sums;
-  for (index_t i = 0; i < weights.n; ++i) {
+  take_all(of_sums, weights.n, [&](index_t i) {
     double sum = 0.0;
     for (index_t j = 0; j < weights.m; ++j) sum += weights[i][j];
     for (index_t j = 0; j < weights.m; ++j) shares[i][j] = weights[i][j] / sum;
-    of_sums.take(0, sum);
-  }
+    return sum;
+  });
   take_all(of_weights, weights.n * weights.m, [&](index_t i) { return weights.data[i]; });
   of_weights.write(bounds.data);
   of_sums.write(bounds.data + 2);

@@ -258,12 +258,12 @@ inline void pareto_hazards(row_values& gap, const row_values& xi, const row_valu
   constexpr index_t m = block_rows;
   constexpr double slight = 1e-16, least_product = -0.999999, most_product = 1e300;
   row_values z, product, growth;
-  bool is_usual[m];
+  row_marks is_usual;
   for (index_t k = 0; k < m; ++k) {
     z.at[k] = gap.at[k] / scale.at[k];
     product.at[k] = xi.at[k] * z.at[k];
-    is_usual[k] = (product.at[k] > least_product) & (product.at[k] < most_product);
-    growth.at[k] = is_usual[k] ? product.at[k] : 0.0;
+    is_usual.at[k] = (product.at[k] > least_product) & (product.at[k] < most_product);
+    growth.at[k] = is_usual.at[k] ? product.at[k] : 0.0;
   }
   logarithms_of_growth(growth);
   for (index_t k = 0; k < m; ++k) {
@@ -291,10 +291,10 @@ inline void pareto_scores(in y, in shape, in scale, in loc, out scores) {
       hazard.at[k] = greatest(gap.at[k], 0.0);
     }
     pareto_hazards(hazard, xi, unit);
-    bool is_usual[m];
+    row_marks is_usual;
     for (index_t k = 0; k < m; ++k) {
-      is_usual[k] = (xi.at[k] < 1.0) & is_finite(gap.at[k]);
-      share.at[k] = is_usual[k] ? (1.0 - xi.at[k]) * hazard.at[k] : 1.0;
+      is_usual.at[k] = (xi.at[k] < 1.0) & is_finite(gap.at[k]);
+      share.at[k] = is_usual.at[k] ? (1.0 - xi.at[k]) * hazard.at[k] : 1.0;
     }
     exponential_masses(share);
     for (index_t k = 0; k < m; ++k) {

@@ -72,24 +72,24 @@ inline void log_masses(in y, in mean, in alpha, out masses) {
   for (index_t start = 0; start < y.n; start += m) {
     const index_t n = least(m, y.n - start);
     row_values k = rows_from(y, start, n), mu = rows_from(mean, start, n), a = rows_from(alpha, start, n), logs;
-    bool is_usual[m];
-    index_t usual = 0;
+    row_marks is_usual;
+    uint64_t usual = 0;
     for (index_t j = 0; j < m; ++j) {
       const bool is_moderate = (k.at[j] < most_vector) & (mu.at[j] > least_vector) & (mu.at[j] < most_vector);
-      is_usual[j] = (k.at[j] >= 1.0) & (k.at[j] == floor(k.at[j])) & (a.at[j] > least_vector) & (a.at[j] <= 1.0) &
+      is_usual.at[j] = (k.at[j] >= 1.0) & (k.at[j] == floor(k.at[j])) & (a.at[j] > least_vector) & (a.at[j] <= 1.0) &
                     is_moderate;
-      usual += is_usual[j] ? 1 : 0;
-      k.at[j] = is_usual[j] ? k.at[j] : 1.0;
-      mu.at[j] = is_usual[j] ? mu.at[j] : 1.0;
-      a.at[j] = is_usual[j] ? a.at[j] : 1.0;
+      usual += is_usual.at[j];
+      k.at[j] = is_usual.at[j] ? k.at[j] : 1.0;
+      mu.at[j] = is_usual.at[j] ? mu.at[j] : 1.0;
+      a.at[j] = is_usual.at[j] ? a.at[j] : 1.0;
     }
     if (usual) {
       negative_binomial_logs(k, mu, a, logs);
       write_rows(logs, masses, start, n);
     }
-    if (usual == m) continue;
+    if (usual == static_cast<uint64_t>(m)) continue;
     for (index_t j = 0; j < n; ++j) {
-      if (is_usual[j]) continue;
+      if (is_usual.at[j]) continue;
       const index_t i = start + j;
       masses[i] = is_nan(y[i]) ? y[i] : is_count(y[i]) ? log_mass_anywhere(y[i], mean[i], alpha[i]) : -infinity;
     }

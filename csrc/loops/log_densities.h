@@ -155,19 +155,19 @@ struct extreme_density {  // shape, location, scale
   static void write(const density_rows& of, row_values& logs) {
     constexpr double least_growth = -0.999999, most_growth = 1e300, farthest_outcome = -700.0;
     row_values z, growth, gumbel, power;
-    bool is_usual[block_rows];
+    row_marks is_usual;
     for (index_t k = 0; k < block_rows; ++k) {
       z.at[k] = (of.y.at[k] - of.b.at[k]) / of.c.at[k];
       growth.at[k] = -of.a.at[k] * z.at[k];
-      is_usual[k] = (growth.at[k] > least_growth) & (growth.at[k] < most_growth);
-      gumbel.at[k] = is_usual[k] ? growth.at[k] : 0.0;
+      is_usual.at[k] = (growth.at[k] > least_growth) & (growth.at[k] < most_growth);
+      gumbel.at[k] = is_usual.at[k] ? growth.at[k] : 0.0;
     }
     logarithms_of_growth(gumbel);
     for_unusual(is_usual, [&](index_t k) { gumbel.at[k] = growth.at[k] <= -1.0 ? 0.0 : log1p(growth.at[k]); });
     for (index_t k = 0; k < block_rows; ++k) {
       gumbel.at[k] = of.a.at[k] == 0.0 ? z.at[k] : gumbel.at[k] / -of.a.at[k];
-      is_usual[k] = gumbel.at[k] > farthest_outcome;
-      power.at[k] = is_usual[k] ? -gumbel.at[k] : 0.0;
+      is_usual.at[k] = gumbel.at[k] > farthest_outcome;
+      power.at[k] = is_usual.at[k] ? -gumbel.at[k] : 0.0;
     }
     exponentials(power.at);
     for_unusual(is_usual, [&](index_t k) { power.at[k] = exp(-gumbel.at[k]); });

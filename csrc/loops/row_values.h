@@ -31,14 +31,20 @@ inline void write_rows(const row_values& rows, out to, index_t start, index_t n)
   }
 }
 
+// 1 for the rows of a block for which something holds, else 0. As wide as numbers: to pack what comparisons give into
+// bytes, and to unpack it, takes as long as a logarithm.
+struct row_marks {
+  uint64_t at[block_rows];
+};
+
 // Calls work(k) for the rows of a block that are not usual: those beside them keep the results of vectors.
 template <class Work>
-inline void for_unusual(const bool (&is_usual)[block_rows], Work work) {
-  bool is_all = true;
-  for (index_t k = 0; k < block_rows; ++k) is_all &= is_usual[k];
+inline void for_unusual(const row_marks& is_usual, Work work) {
+  uint64_t is_all = 1;
+  for (index_t k = 0; k < block_rows; ++k) is_all &= is_usual.at[k];
   if (is_all) return;
   for (index_t k = 0; k < block_rows; ++k) {
-    if (!is_usual[k]) work(k);
+    if (!is_usual.at[k]) work(k);
   }
 }
 
@@ -46,11 +52,8 @@ inline void for_unusual(const bool (&is_usual)[block_rows], Work work) {
 inline void row_logarithms(row_values& x) {
   constexpr double least_normal = 2.3e-308;
   const row_values given = x;
-  bool is_usual[block_rows];
-  for (index_t k = 0; k < block_rows; ++k) {
-    is_usual[k] = (x.at[k] >= least_normal) & (x.at[k] < infinity);
-    x.at[k] = is_usual[k] ? x.at[k] : 1.0;
-  }
+  row_marks is_usual;
+  for (index_t k = 0; k < block_rows; ++k) is_usual.at[k] = (x.at[k] >= least_normal) & (x.at[k] < infinity);
   logarithms(x, 1.0, 1.0);
   for_unusual(is_usual, [&](index_t k) { x.at[k] = log(given.at[k]); });
 }
@@ -58,10 +61,10 @@ inline void row_logarithms(row_values& x) {
 // Writes logarithms of ratios of positive numbers, which may leave the range of doubles.
 inline void ratio_logarithms(const row_values& a, const row_values& b, row_values& logs) {
   constexpr double least_ratio = 1e-300, most_ratio = 1e300;
-  bool is_usual[block_rows];
+  row_marks is_usual;
   for (index_t k = 0; k < block_rows; ++k) {
     logs.at[k] = a.at[k] / b.at[k];
-    is_usual[k] = (logs.at[k] > least_ratio) & (logs.at[k] < most_ratio);
+    is_usual.at[k] = (logs.at[k] > least_ratio) & (logs.at[k] < most_ratio);
   }
   row_logarithms(logs);
   for_unusual(is_usual, [&](index_t k) { logs.at[k] = log(a.at[k]) - log(b.at[k]); });

@@ -489,7 +489,7 @@ def parameter(
     """Return a parameter as finite float64; check that it is at least (if ``strict``, above) ``least``."""
     source = as_array(value, name)
     if source.ndim == 1 and source.dtype == np.float64 and source.flags.c_contiguous:
-        array, bounds = np.empty(len(source)), np.empty(2)  # one pass copies and compares
+        array, bounds = _core.row_array(len(source)), np.empty(2)  # one pass copies and compares
         _core.bounded_copy(source, array, bounds)
         low, high = bounds.tolist()
     else:

@@ -345,7 +345,7 @@ def _mixture(m: Any, s: Any, w: Any = None, m_axis: int = -1, mc_axis: int | Non
 
 def _with_masses(inner: Any, lmass: Array, umass: Array) -> Any:
     """Return a distribution on an interval with further masses at its ends, if there are any."""
-    return EndMasses(inner, lmass, umass) if lmass.any() or umass.any() else inner
+    return EndMasses(inner, lmass, umass) if np.any(lmass) or np.any(umass) else inner
 
 
 def _truncated_with_masses(base: Callable[..., Any]) -> Callable[..., Any]:
@@ -408,7 +408,7 @@ def _two_piece_normal(scale1: Any, scale2: Any, location: Any = 0.0) -> Any:
 
 
 def _gpd(shape: Any, location: Any = 0.0, scale: Any = 1.0, mass: Any = 0.0) -> Any:
-    if not mass.any():
+    if not np.any(mass):
         return fm.GeneralizedPareto(shape, scale, location)
     return _Shifted(fm.ZeroInflated(fm.GeneralizedPareto(shape, scale), mass), location)
 
@@ -457,6 +457,16 @@ FAMILIES: dict[str, Callable[..., Any]] = {
 }
 
 
+def score_of(
+    family: Callable[..., Any], score: Callable[..., Array], y: Array, *values: Any, **keywords: Any
+) -> Array:
+    """Return scores (n,) of outcomes (n,), from the parameters of a family for each row."""
+    prediction = family(*values, **keywords)
+    if isinstance(prediction, _Shifted):
+        y, prediction = y - prediction.location, prediction.prediction
+    return score(y, prediction)
+
+
 def _parametric(family: Callable[..., Any], score: Callable[..., Array]) -> Callable[..., Any]:
     def result(obs: Any, *parameters: Any, backend: Any = None, **keyword_parameters: Any) -> Any:
         obs = np.asarray(obs, float)
@@ -481,10 +491,8 @@ def _parametric(family: Callable[..., Any], score: Callable[..., Array]) -> Call
             for one in values
         ]
         split = len(positional)
-        filled = family(*flat[:split], **dict(zip(keywords, flat[split:], strict=True)))
-        if isinstance(filled, _Shifted):
-            obs, filled = obs - filled.location, filled.prediction
-        return np.reshape(score(obs, filled), shape)[()]
+        by_name = dict(zip(keywords, flat[split:], strict=True))
+        return np.reshape(score_of(family, score, obs, *flat[:split], **by_name), shape)[()]
 
     return result
 
