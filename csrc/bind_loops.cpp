@@ -138,6 +138,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "bounded_copy", loops.bounded_copy);
   def(m, "gap_bounds", loops.gap_bounds);
   def(m, "weight_shares", loops.weight_shares);
+  def(m, "half_ratios", loops.half_ratios);
   def(m, "interval_masses", loops.interval_masses);
   def(m, "symmetric_tails", loops.symmetric_tails);
   def(m, "piece_scores", loops.piece_scores);

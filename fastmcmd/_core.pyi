@@ -583,6 +583,9 @@ def bounded_copy(x: _F64, copy: _F64, bounds: _F64) -> None:
 def gap_bounds(a: _F64, b: _F64, bounds: _F64) -> None:
     """Write the least and the largest of ``b - a`` to ``bounds`` (2,): NaN if one is not finite."""
 
+def half_ratios(x: _F64, ratios: _F64) -> None:
+    """Write ``Gamma(x + 1/2) / Gamma(x)`` for x >= 0."""
+
 def weight_shares(weights: _F64, shares: _F64, bounds: _F64) -> None:
     """Divide rows of weights (n, K) by their sums; write the bounds of weights and of sums (4,).
 

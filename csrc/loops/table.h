@@ -106,6 +106,7 @@ struct loop_table {
   void (*bounded_copy)(in x, out copy, out bounds);
   void (*gap_bounds)(in a, in b, out bounds);
   void (*weight_shares)(ins weights, outs shares, out bounds);
+  void (*half_ratios)(in x, out ratios);
   void (*symmetric_tails)(int64_t family, in y, in loc, in scale, out below, out above);
   void (*interval_masses)(int64_t family, in low, in high, in loc, in scale, out below, out from,
                           out upto, out above, out inside);

@@ -488,9 +488,12 @@ def parameter(
 ) -> Array:
     """Return a parameter as finite float64; check that it is at least (if ``strict``, above) ``least``."""
     source = as_array(value, name)
-    if source.ndim == 1 and source.dtype == np.float64 and source.flags.c_contiguous:
-        array, bounds = _core.row_array(len(source)), np.empty(2)  # one pass copies and compares
-        _core.bounded_copy(source, array, bounds)
+    if source.ndim == 1:
+        array, bounds = _core.row_array(len(source)), np.empty(2)
+        if not (source.dtype == np.float64 and source.flags.c_contiguous):
+            np.copyto(array, source)
+            source = array
+        _core.bounded_copy(source, array, bounds)  # one pass copies and compares
         low, high = bounds.tolist()
     else:
         array = source.astype(np.float64)

@@ -614,7 +614,7 @@ def _weights(value: object, n: int, count: int) -> Array:
             "component"
         )
     rows = np.asarray(weights, dtype=np.float64).reshape(-1, count)
-    shares, bounds = np.empty(rows.shape), np.empty(4)
+    shares, bounds = _core.row_array(rows.size).reshape(rows.shape), np.empty(4)
     _core.weight_shares(rows, shares, bounds)
     if not len(rows):
         return shares

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes, RandomState
 from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.cached import cached_property
@@ -985,9 +986,12 @@ def _end(value: object, name: str, shape: tuple[int, ...]) -> Array:
     if np.isnan(least):
         raise ValueError(f"{name} holds NaN; numbers or infinities are needed")
     try:
-        return np.array(np.broadcast_to(array, shape), dtype=np.float64)
+        rows = np.broadcast_to(array, shape)
     except ValueError:
         raise ValueError(f"{name} has shape {array.shape}; a scalar or {shape} is needed") from None
+    ends = _core.row_array(len(rows))
+    np.copyto(ends, rows)
+    return ends
 
 
 def _inside(y: Array, logs: Array, log_mass: Array, low: Array, high: Array) -> Array:

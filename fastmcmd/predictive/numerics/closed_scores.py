@@ -105,7 +105,8 @@ def interval_masses(
     The last one is a difference of the smaller tails, as in `mass_between`.
     """
     step = _NORMAL_STEP if family == SymmetricFamily.NORMAL else LIGHT_STEP
-    a, b, c, d, e = by_core(_core.interval_masses, family, 5, low, high, loc, scale, step=step)
+    arrays = low, high, loc, scale
+    a, b, c, d, e = by_core(_core.interval_masses, family, 5, *arrays, step=step, stored=True)
     return a, b, c, d, e
 
 

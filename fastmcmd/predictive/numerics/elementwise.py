@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import over_rows, row_blocks
 
@@ -25,16 +27,21 @@ def by_core(
     count: int,
     *arrays: Array,
     absent: int = 0,
+    stored: bool = False,
     step: int = _CORE_STEP,
 ) -> list[Array]:
     """Return what a loop of the core writes to ``count`` arrays, in blocks of rows.
 
-    It takes a family, if there is one, the arrays, and as many empty ones as are ``absent``.
+    It takes a family, if there is one, the arrays, and as many empty ones as are ``absent``. Results that
+    are ``stored`` use memory that such results have left. Those of an expression like ``-logs`` own their
+    data, which NumPy uses for the next result.
     """
     shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
     flat = [np.broadcast_to(np.asarray(one, dtype=np.float64), shape).ravel() for one in arrays]
-    # Results own their data: NumPy reuses such an array in an expression like `-logs`.
-    results = [np.empty(shape) for _ in range(count)]
+    results = [
+        _core.row_array(math.prod(shape)).reshape(shape) if stored else np.empty(shape)
+        for _ in range(count)
+    ]
     outputs = [one.reshape(-1) for one in results]
     first = () if family is None else (int(family),)
     none = [_NONE] * absent

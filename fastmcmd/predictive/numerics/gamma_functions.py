@@ -9,6 +9,7 @@ import scipy
 
 from fastmcmd import _core
 from fastmcmd._base.annotations import Array
+from fastmcmd.predictive.numerics.elementwise import LIGHT_STEP, by_core
 
 __all__ = [
     "half_excess",
@@ -36,8 +37,6 @@ _STIRLING = [
     1 / 156,
     -3617 / 122400,
 ]
-# Euler numbers E_2j, j from 1. At argument 10 the next term is below 1e-17.
-_EULER = [-1, 5, -61, 1385, -50521, 2702765, -199360981, 19391512145]
 _NEAR = 0.3  # relative distance up to which the deviance cancels, so a series is used
 _TAYLOR = 16  # terms of the Taylor series; at 0.05 the next one is below 1e-17
 _TERMS = 10  # terms of the series of the deviance; the next one is below 1e-17
@@ -59,25 +58,9 @@ def stirling_error(x: Array) -> Array:
 
 
 def half_ratio(x: Array) -> Array:
-    """Return ``Gamma(x + 1/2) / Gamma(x)`` for x >= 0.
-
-    Uses the expansion in ``w = x - 1/4``, which has only even powers: ``sqrt(w) exp(-sum E_2j / (j 4^(2j+1)
-    w^(2j)))`` (from Abramowitz & Stegun, 6.1.47 and 23.1.7: Bernoulli polynomials at 1/4 are Euler
-    numbers). For x below 10 it is evaluated at ``x + 10`` and taken back by the recurrence.
-    """
-    below = x < _SERIES
-    w = np.where(below, x + _SERIES, x) - 0.25
-    with np.errstate(over="ignore"):
-        square = 1 / (w * w)
-    series = np.zeros_like(w)
-    for j in range(len(_EULER), 0, -1):
-        series = (series - _EULER[j - 1] / (j * 4 ** (2 * j + 1))) * square
-    start = np.where(below, x, 0.0)
-    steps, halves = start.copy(), start + 0.5
-    for k in range(1, int(_SERIES)):
-        steps *= start + k
-        halves *= start + (k + 0.5)
-    return np.asarray(np.sqrt(w) * np.exp(series) * np.where(below, steps / halves, 1.0))
+    """Return ``Gamma(x + 1/2) / Gamma(x)`` for x >= 0."""
+    (ratios,) = by_core(_core.half_ratios, None, 1, x, step=LIGHT_STEP)
+    return ratios
 
 
 def half_excess(x: Array) -> Array:

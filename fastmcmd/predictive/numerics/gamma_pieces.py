@@ -79,7 +79,7 @@ def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     height = by_rows(log_height, shape)[:, None]
     means = _with_zeros(by_rows(_mean_above, places[:, :count], a, height), 3)
     unit = _unit(places - a, shape, tails, means)
-    total = by_rows(half_ratio, shape) / np.sqrt(np.pi) / unit
+    total = half_ratio(shape) / np.sqrt(np.pi) / unit
     with np.errstate(invalid="ignore", over="ignore"):
         z = (places - a) / unit[:, None]
         gaps = np.diff(places, axis=1) / unit[:, None]
