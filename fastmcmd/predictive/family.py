@@ -64,7 +64,12 @@ def parameters(
             f"parameters must have the same number of rows, or be scalars: {lengths_text}"
         )
     shape = (next(iter(lengths.values())),)
-    return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if array.shape == shape:
+            array.setflags(write=False)
+        else:
+            arrays[name] = np.broadcast_to(array, shape)
+    return arrays
 
 
 class Family(ScipyPredictive):
@@ -140,8 +145,7 @@ class Family(ScipyPredictive):
     def log_prob(self, y: ArrayLike) -> Array:
         """Return the log density (n,): -inf outside the support."""
         if self._core_density is not None:
-            y = np.broadcast_to(self.outcomes(y), self.shape)
-            return log_densities(self._core_density, y, *self._values)
+            return log_densities(self._core_density, self.outcomes(y), *self._values)
         return self._by_rows(self._log_prob, y)
 
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:

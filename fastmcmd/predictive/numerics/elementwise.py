@@ -36,8 +36,12 @@ def by_core(
     are ``stored`` use memory that such results have left. Those of an expression like ``-logs`` own their
     data, which NumPy uses for the next result.
     """
-    shape = np.broadcast_shapes(*(np.shape(one) for one in arrays))
-    flat = [np.broadcast_to(np.asarray(one, dtype=np.float64), shape).ravel() for one in arrays]
+    values = [np.asarray(one, dtype=np.float64) for one in arrays]
+    shape = values[0].shape
+    if any(one.shape != shape for one in values):
+        values = np.broadcast_arrays(*values)
+        shape = values[0].shape
+    flat = [one.ravel() for one in values]
     results = [
         _core.row_array(math.prod(shape)).reshape(shape) if stored else np.empty(shape)
         for _ in range(count)

@@ -11,7 +11,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
     piece_sums,
     supported_scores,
 )
-from fastmcmd.predictive.numerics.elementwise import SLOW_STEP, by_rows
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.gamma_functions import (
     half_ratio,
     log_height,
@@ -21,6 +21,7 @@ from fastmcmd.predictive.numerics.gamma_functions import (
 
 __all__ = ["gamma_clipped_scores", "gamma_piece_scores"]
 
+_STEP = 1 << 13  # rows per block: with all temporaries of the formula in the cache
 _UNDERFLOWS = 1e-290  # number below which the digits of a product with a rate may be lost
 
 
@@ -59,8 +60,11 @@ def gamma_clipped_scores(y: Array, shape: Array, low: Array, high: Array) -> Arr
 def _on_support(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     """Return the scores (n,) of pieces, or of the cdf itself on their intervals."""
 
+    def of_rows(y: Array, shape: Array, *inside: Array) -> Array:
+        return _inside(y, shape, CDFPiece(*inside), is_cdf)
+
     def inner(inside: CDFPiece) -> Array:
-        return _inside(y, shape, inside, is_cdf)
+        return by_rows(of_rows, y, shape, *inside, step=_STEP)
 
     scores = supported_scores(y, piece, np.zeros(len(y)), np.full(len(y), np.inf), inner)
     return np.full(len(y), np.nan) if scores is None else scores
@@ -73,17 +77,17 @@ def _inside(y: Array, shape: Array, piece: CDFPiece, is_cdf: bool) -> Array:
     # At infinity all integrals are 0, as for distributions that are censored on one side.
     count = 3 if (piece.high < np.inf).any() else 2
     ends = slice(0, count, 2)
-    tails = _with_zeros(by_rows(smaller_tails, a, places[:, :count], a, step=SLOW_STEP), 3)
+    tails = _with_zeros(smaller_tails(a, places[:, :count], a), 3)
     if is_cdf:
         piece = cdf_piece(piece.low, piece.high, places - a, tails)
-    height = by_rows(log_height, shape)[:, None]
-    means = _with_zeros(by_rows(_mean_above, places[:, :count], a, height), 3)
+    height = log_height(shape)[:, None]
+    means = _with_zeros(_mean_above(places[:, :count], a, height), 3)
     unit = _unit(places - a, shape, tails, means)
     total = half_ratio(shape) / np.sqrt(np.pi) / unit
     with np.errstate(invalid="ignore", over="ignore"):
         z = (places - a) / unit[:, None]
         gaps = np.diff(places, axis=1) / unit[:, None]
-    shares = by_rows(smaller_tails, 2 * a, 2 * places[:, ends], 2 * a, step=SLOW_STEP)
+    shares = smaller_tails(2 * a, 2 * places[:, ends], 2 * a)
     squares = total[:, None] * _with_zeros(shares, 2)
     sums = piece_sums(z, gaps, tails, means / unit[:, None], squares, total, piece)
     is_lost = ((places > 0) & (places < _UNDERFLOWS)).any(axis=1)
