@@ -13,6 +13,7 @@ from fastmcmd.predictive.numerics.elementwise import LIGHT_STEP
 
 __all__ = ["crps", "log_densities", "quantiles"]
 
+_TASK = 4 * LIGHT_STEP  # components of the rows of a task: starting a thread may take a millisecond
 _COPIED = 1 << 13  # parameters of a block, of which the copies stay in the cache
 _BEYOND = 60.0  # standard deviations: densities and tails are 0 in float64
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
@@ -46,7 +47,7 @@ def log_densities(y: Array, means: list[Array], stds: list[Array], weights: Arra
             mean, std = (np.stack([one[rows] for one in values]) for values in (means, stds))
             _core.normal_mixture_logs(y[rows], mean, std, weights[rows], logs[rows])
 
-    over_rows(work, len(y), max(1, LIGHT_STEP // count))
+    over_rows(work, len(y), max(1, _TASK // count))
     return logs
 
 
