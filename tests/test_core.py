@@ -695,3 +695,57 @@ def test_tall_blocks_that_do_not_fit_are_refused():
     frozen.flags.writeable = False
     with pytest.raises(ValueError, match="out must be writeable"):
         _core.tall_skinny_scale(np.ones(6), a, frozen, 1)
+
+
+def test_memory_of_a_deleted_row_array_serves_the_next_of_its_size():
+    array = _core.row_array(20_000)
+    array[:] = 1.0
+    view = array[10:20]
+    del array
+    other = _core.row_array(20_000)
+    other[:] = 2.0
+    assert not np.shares_memory(view, other)
+    assert (view == 1.0).all()  # a view holds the memory
+    place = other.ctypes.data
+    del other
+    larger = _core.row_array(20_001)
+    assert larger.ctypes.data != place
+    again = _core.row_array(20_000)
+    assert again.ctypes.data == place
+    assert again.flags.writeable
+    assert again.dtype == np.float64
+    assert place % 64 == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 16_383, 16_384, 524_288, 524_289])
+def test_row_arrays_of_any_size(n):
+    arrays = [_core.row_array(n) for _ in range(4)]
+    for value, array in enumerate(arrays):
+        assert array.shape == (n,)
+        array[:] = value
+    for value, array in enumerate(arrays):
+        assert (array == value).all()
+
+
+def test_memory_that_waits_for_rows_is_bounded():
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("resident memory is read from /proc")
+    code = """
+    import resource
+    from fastmcmd import _core
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    before = resident()
+    arrays = [_core.row_array(500_000) for _ in range(40)]  # 160 MB
+    for array in arrays:
+        array[:] = 1.0
+    assert resident() - before > 150e6
+    del array, arrays
+    print(resident() - before)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 20e6

@@ -91,7 +91,9 @@ def arguments(rng, n):
 
 def mixture_of_columns(means, stds, weights):
     """Return mixtures of normal components, whose weights sum to 1."""
-    return fm.Mixture([fm.Gaussian(*column) for column in zip(means.T, stds.T, strict=True)], weights)
+    return fm.Mixture(
+        [fm.Gaussian(*column) for column in zip(means.T, stds.T, strict=True)], weights
+    )
 
 
 # Families whose adapter does more than construct them.

@@ -191,6 +191,10 @@ def test_gamma_functions():
     np.testing.assert_allclose(half_ratio(x), ratio, rtol=2e-15)
     np.testing.assert_allclose(stirling_error(x), stirling, rtol=1e-14, atol=4e-15)
     np.testing.assert_allclose(half_ratio(np.array([1e150, 1e300])), [1e75, 1e150], rtol=2e-15)
+    at_ten = 3.1230114333906128  # Gamma(21/2) / Gamma(10)
+    ends = np.array([0.0, 1e-300, 9.999999999999998, 10.0, np.inf, np.nan])
+    expected = [0.0, 1e-300 * np.sqrt(np.pi), at_ten, at_ten, np.inf, np.nan]
+    np.testing.assert_allclose(half_ratio(ends), expected, rtol=1e-15)
 
 
 def test_scoringrules_agrees(rng):

@@ -106,7 +106,9 @@ def interval_masses(
     """
     step = _NORMAL_STEP if family == SymmetricFamily.NORMAL else LIGHT_STEP
     arrays = low, high, loc, scale
-    a, b, c, d, e = by_core(_core.interval_masses, family, 5, *arrays, step=step, stored=True)
+    a, b, c, d, e = by_core(
+        _core.interval_masses, family, 5, *arrays, step=step, in_row_memory=True
+    )
     return a, b, c, d, e
 
 

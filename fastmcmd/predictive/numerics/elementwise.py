@@ -27,14 +27,14 @@ def by_core(
     count: int,
     *arrays: Array,
     absent: int = 0,
-    stored: bool = False,
+    in_row_memory: bool = False,
     step: int = _CORE_STEP,
 ) -> list[Array]:
     """Return what a loop of the core writes to ``count`` arrays, in blocks of rows.
 
     It takes a family, if there is one, the arrays, and as many empty ones as are ``absent``. Results that
-    are ``stored`` use memory that such results have left. Those of an expression like ``-logs`` own their
-    data, which NumPy uses for the next result.
+    stay may be ``in_row_memory``, which later arrays use again. Others own their data, which NumPy uses for
+    the result of an expression like ``-logs``.
     """
     values = [np.asarray(one, dtype=np.float64) for one in arrays]
     shape = values[0].shape
@@ -43,7 +43,7 @@ def by_core(
         shape = values[0].shape
     flat = [one.ravel() for one in values]
     results = [
-        _core.row_array(math.prod(shape)).reshape(shape) if stored else np.empty(shape)
+        _core.row_array(math.prod(shape)).reshape(shape) if in_row_memory else np.empty(shape)
         for _ in range(count)
     ]
     outputs = [one.reshape(-1) for one in results]
