@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def by_core(
     stay may be ``in_row_memory``, which later arrays use again. Others own their data, which NumPy uses for
     the result of an expression like ``-logs``.
     """
-    values = [np.asarray(one, dtype=np.float64) for one in arrays]
+    values: Sequence[Array] = [np.asarray(one, dtype=np.float64) for one in arrays]
     shape = values[0].shape
     if any(one.shape != shape for one in values):
         values = np.broadcast_arrays(*values)
