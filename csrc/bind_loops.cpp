@@ -139,6 +139,10 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "gap_bounds", loops.gap_bounds);
   def(m, "weight_shares", loops.weight_shares);
   def(m, "half_ratios", loops.half_ratios);
+  def(m, "gaussian_rows", loops.gaussian_rows);
+  def(m, "interval_rows", loops.interval_rows);
+  def(m, "central_sums", loops.central_sums);
+  def(m, "dispersion_rows", loops.dispersion_rows);
   def(m, "interval_masses", loops.interval_masses);
   def(m, "symmetric_tails", loops.symmetric_tails);
   def(m, "piece_scores", loops.piece_scores);

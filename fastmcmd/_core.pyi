@@ -583,6 +583,32 @@ def bounded_copy(x: _F64, copy: _F64, bounds: _F64) -> None:
 def gap_bounds(a: _F64, b: _F64, bounds: _F64) -> None:
     """Write the least and the largest of ``b - a`` to ``bounds`` (2,): NaN if one is not finite."""
 
+def gaussian_rows(draws: _F64, shares: _F64, y: _F64, bandwidth: float, sums: _F64) -> None:
+    """Write sums of Gaussian kernels over pairs of draws, and over draws and the outcome (n, 2).
+
+    Of draws (n, k, m) with shares (n, m), and outcomes (n, k). All pairs count twice, and each draw once
+    with itself.
+    """
+
+def interval_rows(draws: _F64, y: _F64, low: _F64, high: _F64, parts: _F64) -> None:
+    """Write shares, scores at y, integrals of ``F (1 - F)`` and mean sizes (n, 4).
+
+    Of those of the sorted draws (n, m) that lie between ``low`` and ``high`` (n,).
+    """
+
+def central_sums(draws: _F64, sums: _F64) -> None:
+    """Write units, means and the sums of squares and cubes of the differences from them (n, 4).
+
+    The last three are in units: powers of two next to the largest draw (n, m) of each row.
+    """
+
+def dispersion_rows(draws: _F64, y: _F64, scratch: _F64, values: _F64) -> None:
+    """Write ``log det S`` and ``g' S^-1 g`` (n, 2) of draws (n, k, m) and outcomes (n, k).
+
+    S is the sum of the outer products of the draws' differences from their mean, and g the outcome's
+    difference. NaN where S is nearly singular. ``scratch`` holds k (m + 2) numbers.
+    """
+
 def half_ratios(x: _F64, ratios: _F64) -> None:
     """Write ``Gamma(x + 1/2) / Gamma(x)`` for x >= 0."""
 

@@ -1,7 +1,7 @@
 """Seconds of every ensemble score of scoringrules, by its fastest backend, and of the same scores here.
 
-Run as ``python -m benchmarks.peers.scoringrules_ensembles [table.json [pattern]]``; a pattern such as "crps"
-selects functions. Both run alternately in one process, on one thread each.
+Run as ``python -m benchmarks.peers.scoringrules_ensembles [table.json [pattern]]``; a pattern such as
+"crps" selects functions. Both run alternately in one process, on one thread each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ for variable in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 import sys  # noqa: E402
 import warnings  # noqa: E402
 from functools import partial  # noqa: E402
-from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 
@@ -22,33 +21,37 @@ import fastmcmd as fm  # noqa: E402
 from benchmarks.peers.scoringrules_families import alternate  # noqa: E402
 from benchmarks.peers.timing import report  # noqa: E402
 
-LONGEST = 5.0  # expected seconds beyond which a backend is left out
-
-
-def first_component(vectors):
-    """Return weights (...) of vectors (..., d); theirs has one vector."""
-    return np.exp(-0.5 * np.square(np.asarray(vectors)[..., 0]))
-
 
 def calls(rng):
-    """Return arguments of functions by name: outcomes, members and keywords."""
-    numbers = rng.normal(size=20_000), rng.normal(size=(20_000, 50)), {}
-    vectors = rng.normal(size=(4_000, 3)), rng.normal(size=(4_000, 50, 3)), {}
-    wide = rng.normal(size=(1_000, 20)), rng.normal(size=(1_000, 30, 20)), {}
-    ends = {"a": -1.0, "b": 1.0}
+    """Return calls by the name in scoringrules: ours, outcomes, members and keywords of theirs."""
+    metrics = fm.metrics
+    numbers = rng.normal(size=20_000), rng.normal(size=(20_000, 50))
+    vectors = rng.normal(size=(4_000, 3)), rng.normal(size=(4_000, 50, 3))
+    wide = rng.normal(size=(1_000, 20)), rng.normal(size=(1_000, 30, 20))
+    ends, interval = {"a": -1.0, "b": 1.0}, {"lower": -1.0, "upper": 1.0}
     table = {
-        name: numbers
-        for name in (
-            "crps_ensemble", "logs_ensemble", "dssuv_ensemble", "gksuv_ensemble", "error_spread_score",
-        )
-    }  # fmt: skip
-    for name in ("crps", "gksuv"):
-        for kind in ("tw", "ow", "vr"):
-            table[f"{kind}{name}_ensemble"] = (*numbers[:2], ends)
-    table["clogs_ensemble"] = (*numbers[:2], ends)
-    for name in ("es", "vs", "gksmv", "dssmv"):
-        table[f"{name}_ensemble"] = vectors
-        table[f"{name}_ensemble, 20 components"] = wide
+        "crps_ensemble": (metrics.crps, *numbers, {}),
+        "logs_ensemble": (metrics.ensemble_log_score, *numbers, {}),
+        "dssuv_ensemble": (partial(metrics.dawid_sebastiani, ddof=1), *numbers, {}),
+        "gksuv_ensemble": (metrics.gaussian_kernel_score, *numbers, {}),
+        "error_spread_score": (metrics.error_spread_score, *numbers, {}),
+    }
+    kinds = {"tw": "threshold", "ow": "outcome", "vr": "vertical"}
+    for short, weighting in kinds.items():
+        options = {"weighting": weighting, **interval}
+        of_cdf = partial(metrics.weighted_crps, **options)
+        of_kernel = partial(metrics.weighted_gaussian_kernel_score, **options)
+        table[f"{short}crps_ensemble"] = (of_cdf, *numbers, ends)
+        table[f"{short}gksuv_ensemble"] = (of_kernel, *numbers, ends)
+    of_vectors = {
+        "es": metrics.energy_score,
+        "vs": metrics.variogram_score,
+        "gksmv": metrics.gaussian_kernel_score,
+        "dssmv": partial(metrics.dawid_sebastiani, ddof=1),
+    }
+    for name, score in of_vectors.items():
+        table[f"{name}_ensemble"] = (score, *vectors, {})
+        table[f"{name}_ensemble, 20 components"] = (score, *wide, {})
     return table
 
 
@@ -59,7 +62,7 @@ def backends_of(peer, arguments, keywords):
         call = partial(peer, *arguments, **keywords, backend=backend)
         try:
             call()
-        except Exception:  # noqa: BLE001, S112  # not every function has every backend
+        except Exception:  # not every function has every backend
             continue
         working.append(call)
     return working
@@ -69,17 +72,14 @@ def main(pattern=""):
     """Print milliseconds, the ratio of ours to theirs, and the largest difference."""
     import scoringrules as sr
 
-    sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "peers"))
-    import scoringrules_names as names
-
     fm.set_num_threads(1)
     warnings.simplefilter("ignore")
     rows = []
-    for label, (y, members, keywords) in calls(np.random.default_rng(0)).items():
+    for label, (score, y, members, keywords) in calls(np.random.default_rng(0)).items():
         name = label.split(",")[0]
         if pattern not in name:
             continue
-        ours = partial(getattr(names, name), y, members, **keywords)
+        ours = partial(score, y, members)
         result = ours()
         theirs = backends_of(getattr(sr, name), (y, members), keywords)
         difference = max(float(np.nanmax(np.abs(result - call()))) for call in theirs)

@@ -107,6 +107,10 @@ struct loop_table {
   void (*gap_bounds)(in a, in b, out bounds);
   void (*weight_shares)(ins weights, outs shares, out bounds);
   void (*half_ratios)(in x, out ratios);
+  void (*gaussian_rows)(cube<const double> draws, ins shares, ins y, double bandwidth, outs sums);
+  void (*interval_rows)(ins draws, in y, in low, in high, outs parts);
+  void (*central_sums)(ins draws, outs sums);
+  void (*dispersion_rows)(cube<const double> draws, ins y, out scratch, outs values);
   void (*symmetric_tails)(int64_t family, in y, in loc, in scale, out below, out above);
   void (*interval_masses)(int64_t family, in low, in high, in loc, in scale, out below, out from,
                           out upto, out above, out inside);

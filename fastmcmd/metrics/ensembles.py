@@ -15,7 +15,7 @@ from fastmcmd.predictive.base import Array, PredictionLike
 from fastmcmd.predictive.draws import Draws
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.mixture import Mixture
-from fastmcmd.predictive.numerics.spread import row_scale
+from fastmcmd.predictive.numerics.spread import central_sums, row_scale
 from fastmcmd.predictive.weighted_draws import WeightedDraws
 
 __all__ = [
@@ -209,16 +209,15 @@ def error_spread_score(
     """
     rows = read(y, prediction, None, nan_policy, on_device=True).on_host()
     draws = _draws_of(rows, 3, "the error-spread score")
-    if (equal := draws.min(axis=1) == draws.max(axis=1)).any():
+    count = draws.shape[1]
+    scale, mean, square, cube = central_sums(draws)
+    if (equal := square == 0).any():
         raise RowError(
             f"prediction has equal draws in row {int(equal.argmax())}, which have no skewness",
             int(equal.argmax()),
         )
-    count, scale, unit = draws.shape[1], row_scale(draws), row_scale(draws, rows.y)
-    draws = draws / scale[:, None]
-    mean, std = draws.mean(axis=1), draws.std(axis=1, ddof=1)
-    z = (draws - mean[:, None]) / std[:, None]
-    skewness = (z**3).sum(axis=1) * count / ((count - 1) * (count - 2))
+    std, unit = np.sqrt(square / (count - 1)), np.maximum(scale, row_scale(rows.y))
+    skewness = cube / std / std / std * count / ((count - 1) * (count - 2))
     error, std = mean * (scale / unit) - rows.y / unit, std * (scale / unit)
     root = std**2 - error**2 - error * std * skewness
     with np.errstate(over="ignore"):  # a score beyond float64 is infinite

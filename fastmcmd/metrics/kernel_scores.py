@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
-from fastmcmd._base.blocks import over_rows, row_blocks
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import check_choice, check_count, check_positive
 from fastmcmd.metrics.inputs import Outcomes, read
 from fastmcmd.metrics.member_weights import (
     PAIR_ESTIMATORS,
     check_two_members,
+    distance_of_pairs,
     equal_shares,
-    mean_over_pairs,
     member_shares,
-    pair_distances,
+    pair_share,
 )
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.weighted_scores import (
@@ -126,7 +127,7 @@ def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLi
     parts = rows.prediction.gaussian_parts() if rows.prediction.columns == 1 else None
     if parts is not None:
         return _of_gaussians(rows.y, parts, bandwidth)
-    outcomes, out = rows.y.reshape(len(rows.y), 1, -1), np.empty(len(rows.y))
+    out = np.empty(len(rows.y))
     count = rows.prediction.node_count
 
     def work(block: slice) -> None:
@@ -134,17 +135,13 @@ def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLi
         exact = part.exact_nodes or has_draws
         values, masses = part.nodes() if exact else part.nodes_within(bandwidth)
         values = values.reshape(*masses.shape, -1)
-        pairs = np.zeros(len(masses))
-        size = masses.shape[1]
-        for some in row_blocks(size, max(1, _BLOCK // (len(masses) * size * values.shape[2]))):
-            kernel = _gaussian_kernel(values[:, some, None] - values[:, None], bandwidth)
-            pairs += np.einsum("nl,nlm,nm->n", masses[:, some], kernel, masses)
+        pairs, near = _kernel_means(values, masses, rows.y[block], bandwidth)
         if estimator == "fair":  # equal masses, and no pairs of a draw with itself
+            size = masses.shape[1]
             pairs = (pairs * size - 1) / (size - 1)
-        near = _gaussian_kernel(values - outcomes[block], bandwidth)
-        out[block] = pairs / 2 - np.einsum("nl,nl->n", masses, near) + 0.5
+        out[block] = pairs / 2 - near + 0.5
 
-    over_rows(work, len(outcomes), max(1, _BLOCK // (count * count)))
+    over_rows(work, len(out), max(1, _BLOCK // (count * count)))
     return out
 
 
@@ -179,20 +176,29 @@ def _of_members(y: Array, values: Array, shares: Array, bandwidth: float, estima
     def paired(one: Array, other: Array) -> Array:
         return 1 - _gaussian_kernel(one - other, bandwidth)
 
-    apart = pair_distances(
-        values, shares, estimator, paired, lambda v: 1 - _kernel_matrix(v, bandwidth)
-    )
-    near = paired(values, y.reshape(len(values), 1, -1))
-    return np.asarray(np.einsum("nm,nm->n", shares, near) - apart / 2)
+    if estimator in PAIR_ESTIMATORS:
+        apart = distance_of_pairs(values, shares, estimator, paired)
+        near = paired(values, y.reshape(len(values), 1, -1))
+        return np.asarray(np.einsum("nm,nm->n", shares, near) - apart / 2)
+    pairs, near = _kernel_means(values, shares, y, bandwidth)
+    total = shares.sum(axis=1)
+    apart = total**2 - pairs
+    if estimator == "fair":
+        apart = apart / pair_share(shares)
+    return np.asarray(total - near - apart / 2)
 
 
-def _kernel_matrix(points: Array, bandwidth: float) -> Array:
-    """Return the kernel (l, l) of points (l, k)."""
-    count, columns = points.shape
-    kernel = np.empty((count, count))
-    for some in row_blocks(count, max(1, _BLOCK // (count * columns))):
-        kernel[some] = _gaussian_kernel(points[some, None] - points, bandwidth)
-    return kernel
+def _kernel_means(values: Array, shares: Array, y: Array, bandwidth: float) -> tuple[Array, Array]:
+    """Return the mean kernel (n,) of all pairs of members, values (n, m, k) of shares (n, m), and at y."""
+    n, count, columns = values.shape
+    outcomes, sums = y.reshape(n, columns), np.empty((n, 2))
+
+    def work(rows: slice) -> None:
+        by_component = np.ascontiguousarray(values[rows].swapaxes(1, 2), dtype=np.float64)
+        _core.gaussian_rows(by_component, shares[rows], outcomes[rows], bandwidth, sums[rows])
+
+    over_rows(work, n, max(1, _BLOCK // (count * count * columns)))
+    return sums[:, 0], sums[:, 1]
 
 
 def _gaussian_kernel(gaps: Array, bandwidth: float) -> Array:
@@ -353,9 +359,7 @@ def _reweighted(
     """Return outcome-weighted or vertically re-scaled scores (n,) of members with weights (n, m)."""
     mass = weights.sum(axis=1)
     shares = weights / np.where(mass > 0, mass, 1.0)[:, None]
-    pairs = mean_over_pairs(values, shares, lambda points: _kernel_matrix(points, bandwidth))
-    gaps = values - y.reshape(len(values), 1, -1)
-    near = np.einsum("nm,nm->n", shares, _gaussian_kernel(gaps, bandwidth))
+    pairs, near = _kernel_means(values, shares, y, bandwidth)
     if weighting == "vertical":
         size = np.maximum(mass, of_own)  # so that products of weights do not overflow
         share, outcome_weight = (one / np.where(size > 0, size, 1.0) for one in (mass, of_own))

@@ -18,6 +18,7 @@ from fastmcmd.predictive.weighted_draws import pair_share
 __all__ = [
     "PAIR_ESTIMATORS",
     "check_two_members",
+    "distance_of_pairs",
     "energy_of_members",
     "equal_shares",
     "mean_over_pairs",
@@ -93,10 +94,17 @@ def pair_distances(
     pairs of points (l, k).
     """
     if estimator in PAIR_ESTIMATORS:
-        before = np.roll(values, pair_shift(estimator, values.shape[1]), axis=1)
-        return np.asarray(np.einsum("nm,nm->n", shares, paired(values, before)))
+        return distance_of_pairs(values, shares, estimator, paired)
     mean = mean_over_pairs(values, shares, matrix)
     return mean / pair_share(shares) if estimator == "fair" else mean
+
+
+def distance_of_pairs(
+    values: Array, shares: Array, estimator: str, paired: Callable[[Array, Array], Array]
+) -> Array:
+    """Return `pair_distances` (n,) from one pair for each member, with the estimators of pairs."""
+    before = np.roll(values, pair_shift(estimator, values.shape[1]), axis=1)
+    return np.asarray(np.einsum("nm,nm->n", shares, paired(values, before)))
 
 
 def mean_over_pairs(values: Array, shares: Array, matrix: Callable[[Array], Array]) -> Array:

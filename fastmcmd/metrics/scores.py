@@ -6,10 +6,11 @@ Scores are negatively oriented: smaller is better, and in expectation the true d
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import HostArray, NanPolicy
-from fastmcmd._base.blocks import row_blocks
+from fastmcmd._base.blocks import over_rows, row_blocks
 from fastmcmd._base.checks import check_choice, quote
 from fastmcmd.errors import RowError
 from fastmcmd.metrics.ensembles import PAIRED, crps_from_pairs
@@ -19,7 +20,7 @@ from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.predictive.adapters.convert import check_probabilities
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import ESTIMATORS, UNBIASED, Draws
-from fastmcmd.predictive.numerics.spread import row_scale
+from fastmcmd.predictive.numerics.spread import central_sums, row_scale
 from fastmcmd.predictive.on_device import DeviceDraws, family
 from fastmcmd.predictive.quantiles import Quantiles
 from fastmcmd.predictive.weighted_draws import WeightedDraws
@@ -278,10 +279,14 @@ def dawid_sebastiani(
                 "needs draws (n, m, k)"
             )
         return outcomes.scatter(_of_vectors(outcomes.y, outcomes.prediction.array, ddof))
-    std = outcomes.prediction.std  # its square may leave the range of float64
-    if ddof:
-        count = outcomes.prediction.node_count
-        std = std * (count / (count - 1)) ** 0.5
+    if isinstance(outcomes.prediction, Draws):
+        unit, mean, square, _ = central_sums(outcomes.prediction.array)
+        mean, std = unit * mean, unit * np.sqrt(square / (outcomes.prediction.node_count - ddof))
+    else:
+        mean, std = outcomes.prediction.mean, outcomes.prediction.std  # its square may overflow
+        if ddof:
+            count = outcomes.prediction.node_count
+            std = std * (count / (count - 1)) ** 0.5
     xp = outcomes.namespace.xp
     bad = ~((std > 0) & xp.isfinite(std))
     if bool(xp.any(bad)):
@@ -291,23 +296,44 @@ def dawid_sebastiani(
             f"{float(std[bad][0] ** 2):g}); the Dawid-Sebastiani score needs them"
         )
     with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite
-        z = (outcomes.y - outcomes.prediction.mean) / std
+        z = (outcomes.y - mean) / std
         return outcomes.scatter(2 * xp.log(std) + z * z)
 
 
 def _of_vectors(y: Array, draws: Array, ddof: int) -> Array:
-    """Return Dawid-Sebastiani scores (n,) of draws (n, m, k), by the singular values of each row."""
+    """Return Dawid-Sebastiani scores (n,) of draws (n, m, k)."""
     n, count, columns = draws.shape
-    out = np.empty(n)
-    for rows in row_blocks(n, max(1, _BLOCK // (count * columns))):
-        part = draws[rows]
-        scale = row_scale(part, y[rows])[:, None]
-        part, outcomes = part / scale[:, None], y[rows] / scale
+    values = np.full((n, 2), np.nan)
+
+    def work(rows: slice) -> None:
+        by_component = np.ascontiguousarray(draws[rows].swapaxes(1, 2), dtype=np.float64)
+        scratch = np.empty(columns * (count + 2))
+        _core.dispersion_rows(by_component, y[rows], scratch, values[rows])
+
+    if count > columns:
+        over_rows(work, n, max(1, _BLOCK // (count * columns)))
+    degrees = count - ddof
+    log_det, square = values.T
+    out = log_det - columns * np.log(degrees) + degrees * square
+    hard = np.flatnonzero(~np.isfinite(out))
+    if len(hard):
+        out[hard] = _by_singular_values(y, draws, ddof, hard)
+    return out
+
+
+def _by_singular_values(y: Array, draws: Array, ddof: int, rows: NDArray[np.intp]) -> Array:
+    """Return Dawid-Sebastiani scores of some rows, whose covariance matrix is nearly singular."""
+    count, columns = draws.shape[1:]
+    out = np.empty(len(rows))
+    for block in row_blocks(len(rows), max(1, _BLOCK // (count * columns))):
+        part, outcomes = draws[rows[block]].astype(np.float64), y[rows[block]]
+        scale = row_scale(part, outcomes)[:, None]
+        part, outcomes = part / scale[:, None], outcomes / scale
         mean = part.mean(axis=1)
         _, roots, axes = np.linalg.svd(part - mean[:, None], full_matrices=False)
         singular = roots[:, -1] <= roots[:, 0] * max(count, columns) * np.finfo(float).eps
         if roots.shape[1] < columns or singular.any():
-            row = rows.start + (int(singular.argmax()) if singular.any() else 0)
+            row = int(rows[block.start + (int(singular.argmax()) if singular.any() else 0)])
             raise RowError(
                 f"prediction has {count} draws in row {row} that do not span its {columns} components, so "
                 "their covariance matrix has no inverse; the Dawid-Sebastiani score needs one",
@@ -315,7 +341,7 @@ def _of_vectors(y: Array, draws: Array, ddof: int) -> Array:
             )
         std = roots / (count - ddof) ** 0.5
         z = np.einsum("njk,nk->nj", axes, outcomes - mean) / std
-        out[rows] = 2 * np.log(std * scale).sum(axis=1) + (z * z).sum(axis=1)
+        out[block] = 2 * np.log(std * scale).sum(axis=1) + (z * z).sum(axis=1)
     return out
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import (
     as_array,
     check_callable,
@@ -42,6 +44,7 @@ __all__ = [
     "weighted_crps",
 ]
 
+_BLOCK = 1 << 16  # draws of a block, whose sorted copy stays in the cache
 WEIGHTINGS = ("threshold", "outcome", "vertical")
 Function = Callable[[Array], Any]
 
@@ -168,9 +171,15 @@ def weighted_crps(
             scores = WeightedDraws(outer_weight.of(values), masses).crps(outer_weight.of(rows.y))
         else:
             scores = _crps_parts(rows.y, values, masses, outer_weight).combined(weighting)
+    elif weighting == "threshold" and isinstance(rows.prediction, Draws):
+        low, high = outer_weight.low, outer_weight.high
+        members_inside = np.clip(rows.prediction.array, low[:, None], high[:, None])
+        scores = Draws(members_inside).crps(np.clip(rows.y, low, high))
     elif weighting == "threshold":
         clipped = Clipped(rows.prediction, outer_weight.low, outer_weight.high)
         scores = clipped.crps(np.clip(rows.y, outer_weight.low, outer_weight.high))
+    elif isinstance(rows.prediction, Draws):
+        scores = _interval_parts_of_draws(rows, outer_weight).combined(weighting)
     elif _hasmembers(rows.prediction):
         scores = _crps_parts(rows.y, *rows.prediction.nodes(), outer_weight).combined(weighting)
     elif np.isinf(outer_weight.low).all() and np.isinf(outer_weight.high).all():
@@ -299,10 +308,24 @@ def _crps_parts(y: Array, values: Array, masses: Array, outer_weight: Weight) ->
     weights = masses * outer_weight.of(values)
     mass = weights.sum(axis=1)
     some = WeightedDraws(values, np.where(mass[:, None] > 0, weights, masses))
-    spread, zero = some.half_gini(), np.zeros(len(y))
+    from_zero = np.einsum("nm,nm->n", some.weights, np.abs(some.values))
     return ScoreParts(
-        mass, outer_weight.of(y), some.crps(y), spread, some.crps(zero) + spread, np.abs(y)
+        mass, outer_weight.of(y), some.crps(y), some.half_gini(), from_zero, np.abs(y)
     )
+
+
+def _interval_parts_of_draws(rows: Outcomes, outer_weight: Weight) -> ScoreParts:
+    """Return the parts of the CRPS of draws of equal weights on an interval."""
+    draws, low, high = rows.prediction.array, outer_weight.low, outer_weight.high
+    parts = np.empty((len(draws), 4))
+
+    def work(block: slice) -> None:
+        ordered = np.sort(draws[block].astype(np.float64, copy=False), axis=1)
+        _core.interval_rows(ordered, rows.y[block], low[block], high[block], parts[block])
+
+    over_rows(work, len(draws), max(1, _BLOCK // draws.shape[1]))
+    mass, score, spread, from_zero = parts.T
+    return ScoreParts(mass, outer_weight.of(rows.y), score, spread, from_zero, np.abs(rows.y))
 
 
 def _interval_parts(rows: Outcomes, outer_weight: Weight) -> ScoreParts:

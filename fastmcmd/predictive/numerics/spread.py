@@ -7,13 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fastmcmd._base.annotations import AnyArray, Array, Nodes
+from fastmcmd import _core
+from fastmcmd._base.annotations import AnyArray, Array, HostArray, Nodes
 from fastmcmd._base.arrays import Namespace
+from fastmcmd._base.blocks import over_rows
 
 __all__ = [
-    "EXACT_SQUARES", "MOST_VALUES", "root", "root_of_squares", "row_scale", "shared_support", "unit_of",
+    "EXACT_SQUARES", "MOST_VALUES", "central_sums", "root", "root_of_squares", "row_scale",
+    "shared_support", "unit_of",
 ]  # fmt: skip
 
+_SUMMED = 1 << 18  # draws of a task: a thread starts for no fewer
 EXACT_SQUARES = (1e-280, 1e290)  # range in which sums of squares have all their digits
 
 
@@ -32,6 +36,21 @@ def row_scale(*values: Array) -> Array:
     """
     largest = np.max([np.abs(one).reshape(len(one), -1).max(axis=1) for one in values], axis=0)
     return np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1] - 1), 1.0)
+
+
+def central_sums(draws: HostArray) -> tuple[Array, Array, Array, Array]:
+    """Return units (n,) of draws (n, m), and in units their means and central sums of squares and cubes.
+
+    The units are powers of two next to the largest draw. Draws that are all equal have sums of 0.
+    """
+    sums = np.empty((len(draws), 4))
+
+    def work(rows: slice) -> None:
+        _core.central_sums(draws[rows].astype(np.float64, copy=False), sums[rows])
+
+    over_rows(work, len(draws), max(1, _SUMMED // draws.shape[1]))
+    unit, mean, square, cube = sums.T
+    return unit, mean, square, cube
 
 
 def unit_of(namespace: Namespace, values: AnyArray) -> float:
