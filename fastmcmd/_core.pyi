@@ -584,10 +584,10 @@ def gap_bounds(a: _F64, b: _F64, bounds: _F64) -> None:
     """Write the least and the largest of ``b - a`` to ``bounds`` (2,): NaN if one is not finite."""
 
 def gaussian_rows(draws: _F64, shares: _F64, y: _F64, bandwidth: float, sums: _F64) -> None:
-    """Write sums of Gaussian kernels over pairs of draws, and over draws and the outcome (n, 2).
+    """Write sums of kernel distances over pairs of draws, and over draws and the outcome (n, 2).
 
-    Of draws (n, k, m) with shares (n, m), and outcomes (n, k). All pairs count twice, and each draw once
-    with itself.
+    Of draws (n, k, m) with shares (n, m), and outcomes (n, k). The distance is ``1 - exp(-|x - z|^2 / (2
+    bandwidth^2))``; each pair counts twice.
     """
 
 def interval_rows(draws: _F64, y: _F64, low: _F64, high: _F64, parts: _F64) -> None:
@@ -599,7 +599,7 @@ def interval_rows(draws: _F64, y: _F64, low: _F64, high: _F64, parts: _F64) -> N
 def central_sums(draws: _F64, sums: _F64) -> None:
     """Write units, means and the sums of squares and cubes of the differences from them (n, 4).
 
-    The last three are in units: powers of two next to the largest draw (n, m) of each row.
+    Of draws (n, m). The last three are in units, with which cubes are normal numbers.
     """
 
 def dispersion_rows(draws: _F64, y: _F64, scratch: _F64, values: _F64) -> None:

@@ -6,13 +6,13 @@
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
-// A weighted sum of exponentials, whose exponents come in pieces of any length.
-class exponential_sum {
+// A weighted sum of the distances 1 - exp(x), whose exponents x come in pieces of any length.
+class kernel_distances {
  public:
-  exponential_sum() { lanes_ = {}; }
+  kernel_distances() { lanes_ = {}; }
 
-  // Room for up to n exponents and their weights; the number of those that fit.
-  index_t room(index_t n) {
+  // The number of those of n exponents and their weights that fit in.
+  index_t capacity_for(index_t n) {
     if (count_ == capacity) flush();
     return least(n, capacity - count_);
   }
@@ -36,7 +36,7 @@ class exponential_sum {
       row_values powers;
       for (index_t k = 0; k < block_rows; ++k) powers.at[k] = exponents_[start + k];
       exponentials(powers.at);
-      for (index_t k = 0; k < block_rows; ++k) lanes_.at[k] += weights_[start + k] * powers.at[k];
+      for (index_t k = 0; k < block_rows; ++k) lanes_.at[k] += weights_[start + k] * (1.0 - powers.at[k]);
     }
     count_ = 0;
   }
@@ -46,11 +46,11 @@ class exponential_sum {
   index_t count_ = 0;
 };
 
-// Adds share_j exp(-|x_j - at|^2 / (2 bandwidth^2)), times a weight, for the draws j from `first` on.
-inline void add_kernel(exponential_sum& sum, mat<const double> draws, const double* shares, index_t first,
-                       const double* at, index_t distance, double bandwidth, double weight) {
+// Adds share_j (1 - exp(-|x_j - at|^2 / (2 bandwidth^2))), times a weight, for the draws j from `first` on.
+inline void add_distances(kernel_distances& sum, mat<const double> draws, const double* shares, index_t first,
+                          const double* at, index_t stride, double bandwidth, double weight) {
   for (index_t j = first; j < draws.m;) {
-    const index_t n = sum.room(draws.m - j);
+    const index_t n = sum.capacity_for(draws.m - j);
     double *exponents = sum.exponents(), *weights = sum.weights();
     for (index_t l = 0; l < n; ++l) {
       exponents[l] = 0.0;
@@ -58,7 +58,7 @@ inline void add_kernel(exponential_sum& sum, mat<const double> draws, const doub
     }
     for (index_t c = 0; c < draws.n; ++c) {
       const double* column = draws[c] + j;
-      const double place = at[c * distance];
+      const double place = at[c * stride];
       for (index_t l = 0; l < n; ++l) {
         const double gap = (column[l] - place) / bandwidth;
         exponents[l] += gap * gap;
@@ -70,21 +70,20 @@ inline void add_kernel(exponential_sum& sum, mat<const double> draws, const doub
   }
 }
 
-// Writes, for rows of draws (n, k, m) with shares (n, m) and outcomes (n, k), the sums (n, 2) of Gaussian kernels: over
-// all pairs of draws, each twice and each draw with itself, and over the draws and the outcome.
+// Writes, for rows of draws (n, k, m) with shares (n, m) and outcomes (n, k), the sums (n, 2) of the distances of the
+// Gaussian kernel, 1 - exp(-|x - z|^2 / (2 bandwidth^2)): over all pairs of draws, each twice, and over the draws and
+// the outcome.
 inline void gaussian_rows(cube<const double> draws, ins shares, ins y, double bandwidth, outs sums) {
   const index_t m = draws.k;
   for (index_t row = 0; row < draws.n; ++row) {
     const double* share = shares[row];
-    exponential_sum pairs, near;
-    double squares = 0.0;
+    kernel_distances pairs, near;
     for (index_t i = 0; i < m; ++i) {
-      squares += share[i] * share[i];
       if (share[i] == 0.0) continue;
-      add_kernel(pairs, draws[row], share, i + 1, draws[row].data + i, m, bandwidth, share[i]);
+      add_distances(pairs, draws[row], share, i + 1, draws[row].data + i, m, bandwidth, share[i]);
     }
-    add_kernel(near, draws[row], share, 0, y[row], 1, bandwidth, 1.0);
-    sums[row][0] = 2.0 * pairs.total() + squares;
+    add_distances(near, draws[row], share, 0, y[row], 1, bandwidth, 1.0);
+    sums[row][0] = 2.0 * pairs.total();
     sums[row][1] = near.total();
   }
 }
@@ -106,28 +105,38 @@ inline double sum_of(const double (&lanes)[ensemble_lanes]) {
   return sum;
 }
 
-// Writes of rows of draws (n, m) a unit, a power of two next to the largest draw, and in units the mean and the sums of
-// squares and cubes of the differences from it (n, 4). Both sums are 0 where all draws are equal.
+// A unit of numbers up to this size: 1 where their cubes are normal, else a power of two next to it.
+inline double unit_for(double size) {
+  if ((size > 1e-90 && size < 1e90) || size == 0.0) return 1.0;
+  int exponent = 0;
+  frexp(size, &exponent);
+  constexpr int most_exponent = 1021;  // of powers whose inverses are normal
+  return ldexp(1.0, least(greatest(exponent - 1, -most_exponent), most_exponent));
+}
+
+// Writes of rows of draws (n, m) a unit, and in units the mean and the sums of squares and cubes of the differences from
+// it (n, 4). Both sums are 0 where all draws are equal.
 inline void central_sums(ins draws, outs sums) {
   for (index_t row = 0; row < draws.n; ++row) {
     const double* x = draws[row];
-    double low[ensemble_lanes], high[ensemble_lanes];
+    double low[ensemble_lanes], high[ensemble_lanes], total[ensemble_lanes] = {};
     for (index_t k = 0; k < ensemble_lanes; ++k) low[k] = high[k] = x[0];
-    in_lanes(x, draws.m, [&](index_t k, double value) { low[k] = least(low[k], value); });
-    in_lanes(x, draws.m, [&](index_t k, double value) { high[k] = greatest(high[k], value); });
+    in_lanes(x, draws.m, [&](index_t k, double value) {
+      low[k] = least(low[k], value);
+      high[k] = greatest(high[k], value);
+      total[k] += value;
+    });
     for (index_t k = 1; k < ensemble_lanes; ++k) {
       low[0] = least(low[0], low[k]);
       high[0] = greatest(high[0], high[k]);
     }
-    const double size = greatest(fabs(low[0]), fabs(high[0]));
-    int exponent = 0;
-    frexp(size, &exponent);
-    constexpr int most_exponent = 1021;  // of powers whose inverses are normal
-    exponent = size > 0.0 ? least(greatest(exponent - 1, -most_exponent), most_exponent) : 0;
-    const double unit = ldexp(1.0, exponent), inverse = ldexp(1.0, -exponent);
-    double total[ensemble_lanes] = {}, square[ensemble_lanes] = {}, cube[ensemble_lanes] = {};
-    in_lanes(x, draws.m, [&](index_t k, double value) { total[k] += value * inverse; });
+    const double unit = unit_for(greatest(fabs(low[0]), fabs(high[0]))), inverse = 1.0 / unit;
+    if (unit != 1.0) {  // the sum may have overflowed
+      for (double& lane : total) lane = 0.0;
+      in_lanes(x, draws.m, [&](index_t k, double value) { total[k] += value * inverse; });
+    }
     const double mean = sum_of(total) / static_cast<double>(draws.m);
+    double square[ensemble_lanes] = {}, cube[ensemble_lanes] = {};
     in_lanes(x, draws.m, [&](index_t k, double value) {
       const double gap = value * inverse - mean, its_square = gap * gap;
       square[k] += its_square;

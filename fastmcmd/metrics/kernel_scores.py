@@ -16,7 +16,6 @@ from fastmcmd.metrics.member_weights import (
     distance_of_pairs,
     equal_shares,
     member_shares,
-    pair_share,
 )
 from fastmcmd.metrics.metric import mean_of, metric
 from fastmcmd.metrics.weighted_scores import (
@@ -28,7 +27,7 @@ from fastmcmd.metrics.weighted_scores import (
 )
 from fastmcmd.predictive.base import Array, PredictionLike, Predictive
 from fastmcmd.predictive.draws import Draws
-from fastmcmd.predictive.weighted_draws import WeightedDraws
+from fastmcmd.predictive.weighted_draws import WeightedDraws, pair_share
 
 __all__ = [
     "gaussian_kernel_score",
@@ -135,11 +134,11 @@ def _score(rows: Outcomes, bandwidth: float, estimator: str, ens_weight: ArrayLi
         exact = part.exact_nodes or has_draws
         values, masses = part.nodes() if exact else part.nodes_within(bandwidth)
         values = values.reshape(*masses.shape, -1)
-        pairs, near = _kernel_means(values, masses, rows.y[block], bandwidth)
+        apart, near = _mean_distances(values, masses, rows.y[block], bandwidth)
         if estimator == "fair":  # equal masses, and no pairs of a draw with itself
             size = masses.shape[1]
-            pairs = (pairs * size - 1) / (size - 1)
-        out[block] = pairs / 2 - near + 0.5
+            apart = apart * (size / (size - 1))
+        out[block] = near - apart / 2
 
     over_rows(work, len(out), max(1, _BLOCK // (count * count)))
     return out
@@ -180,16 +179,16 @@ def _of_members(y: Array, values: Array, shares: Array, bandwidth: float, estima
         apart = distance_of_pairs(values, shares, estimator, paired)
         near = paired(values, y.reshape(len(values), 1, -1))
         return np.asarray(np.einsum("nm,nm->n", shares, near) - apart / 2)
-    pairs, near = _kernel_means(values, shares, y, bandwidth)
-    total = shares.sum(axis=1)
-    apart = total**2 - pairs
+    apart, near = _mean_distances(values, shares, y, bandwidth)
     if estimator == "fair":
         apart = apart / pair_share(shares)
-    return np.asarray(total - near - apart / 2)
+    return np.asarray(near - apart / 2)
 
 
-def _kernel_means(values: Array, shares: Array, y: Array, bandwidth: float) -> tuple[Array, Array]:
-    """Return the mean kernel (n,) of all pairs of members, values (n, m, k) of shares (n, m), and at y."""
+def _mean_distances(
+    values: Array, shares: Array, y: Array, bandwidth: float
+) -> tuple[Array, Array]:
+    """Return mean distances ``1 - k`` (n,) of members (n, m, k) of shares (n, m): of pairs, and from y."""
     n, count, columns = values.shape
     outcomes, sums = y.reshape(n, columns), np.empty((n, 2))
 
@@ -359,11 +358,12 @@ def _reweighted(
     """Return outcome-weighted or vertically re-scaled scores (n,) of members with weights (n, m)."""
     mass = weights.sum(axis=1)
     shares = weights / np.where(mass > 0, mass, 1.0)[:, None]
-    pairs, near = _kernel_means(values, shares, y, bandwidth)
+    apart, away = _mean_distances(values, shares, y, bandwidth)
     if weighting == "vertical":
         size = np.maximum(mass, of_own)  # so that products of weights do not overflow
         share, outcome_weight = (one / np.where(size > 0, size, 1.0) for one in (mass, of_own))
-        score = share**2 * pairs / 2 - share * outcome_weight * near + outcome_weight**2 / 2
+        gap = share - outcome_weight
+        score = gap**2 / 2 + share * (outcome_weight * away - share * apart / 2)
         return rescaled(score, size)
-    score = np.where(mass > 0, of_own * (pairs / 2 - near + 0.5), np.nan)
+    score = np.where(mass > 0, of_own * (away - apart / 2), np.nan)
     return np.where(of_own == 0, 0.0, score)

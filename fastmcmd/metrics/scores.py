@@ -327,10 +327,14 @@ def _by_singular_values(y: Array, draws: Array, ddof: int, rows: NDArray[np.intp
     out = np.empty(len(rows))
     for block in row_blocks(len(rows), max(1, _BLOCK // (count * columns))):
         part, outcomes = draws[rows[block]].astype(np.float64), y[rows[block]]
-        scale = row_scale(part, outcomes)[:, None]
-        part, outcomes = part / scale[:, None], outcomes / scale
+        unit = row_scale(part, outcomes)[:, None]
+        part, outcomes = part / unit[:, None], outcomes / unit
         mean = part.mean(axis=1)
-        _, roots, axes = np.linalg.svd(part - mean[:, None], full_matrices=False)
+        gaps = part - mean[:, None]
+        # Components in units of their own, which may differ by orders of magnitude.
+        largest = np.abs(gaps).max(axis=1)
+        scale = np.where(largest > 0, largest, 1.0)
+        _, roots, axes = np.linalg.svd(gaps / scale[:, None], full_matrices=False)
         singular = roots[:, -1] <= roots[:, 0] * max(count, columns) * np.finfo(float).eps
         if roots.shape[1] < columns or singular.any():
             row = int(rows[block.start + (int(singular.argmax()) if singular.any() else 0)])
@@ -340,8 +344,9 @@ def _by_singular_values(y: Array, draws: Array, ddof: int, rows: NDArray[np.intp
                 row,
             )
         std = roots / (count - ddof) ** 0.5
-        z = np.einsum("njk,nk->nj", axes, outcomes - mean) / std
-        out[block] = 2 * np.log(std * scale).sum(axis=1) + (z * z).sum(axis=1)
+        z = np.einsum("njk,nk->nj", axes, (outcomes - mean) / scale) / std
+        log_units = np.log(scale) + np.log(unit)
+        out[block] = 2 * (np.log(std) + log_units).sum(axis=1) + (z * z).sum(axis=1)
     return out
 
 

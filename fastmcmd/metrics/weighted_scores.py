@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastmcmd import _core
-from fastmcmd._base.annotations import NanPolicy, RandomState
+from fastmcmd._base.annotations import HostArray, NanPolicy, RandomState
 from fastmcmd._base.blocks import over_rows
 from fastmcmd._base.checks import (
     as_array,
@@ -179,7 +179,8 @@ def weighted_crps(
         clipped = Clipped(rows.prediction, outer_weight.low, outer_weight.high)
         scores = clipped.crps(np.clip(rows.y, outer_weight.low, outer_weight.high))
     elif isinstance(rows.prediction, Draws):
-        scores = _interval_parts_of_draws(rows, outer_weight).combined(weighting)
+        parts = _interval_parts_of_draws(rows.y, rows.prediction.array, outer_weight)
+        scores = parts.combined(weighting)
     elif _hasmembers(rows.prediction):
         scores = _crps_parts(rows.y, *rows.prediction.nodes(), outer_weight).combined(weighting)
     elif np.isinf(outer_weight.low).all() and np.isinf(outer_weight.high).all():
@@ -314,18 +315,17 @@ def _crps_parts(y: Array, values: Array, masses: Array, outer_weight: Weight) ->
     )
 
 
-def _interval_parts_of_draws(rows: Outcomes, outer_weight: Weight) -> ScoreParts:
-    """Return the parts of the CRPS of draws of equal weights on an interval."""
-    draws, low, high = rows.prediction.array, outer_weight.low, outer_weight.high
-    parts = np.empty((len(draws), 4))
+def _interval_parts_of_draws(y: Array, draws: HostArray, outer_weight: Weight) -> ScoreParts:
+    """Return the parts of the CRPS of draws (n, m) of equal weights on an interval."""
+    low, high, parts = outer_weight.low, outer_weight.high, np.empty((len(draws), 4))
 
     def work(block: slice) -> None:
-        ordered = np.sort(draws[block].astype(np.float64, copy=False), axis=1)
-        _core.interval_rows(ordered, rows.y[block], low[block], high[block], parts[block])
+        ascending = np.sort(draws[block].astype(np.float64, copy=False), axis=1)
+        _core.interval_rows(ascending, y[block], low[block], high[block], parts[block])
 
     over_rows(work, len(draws), max(1, _BLOCK // draws.shape[1]))
     mass, score, spread, from_zero = parts.T
-    return ScoreParts(mass, outer_weight.of(rows.y), score, spread, from_zero, np.abs(rows.y))
+    return ScoreParts(mass, outer_weight.of(y), score, spread, from_zero, np.abs(y))
 
 
 def _interval_parts(rows: Outcomes, outer_weight: Weight) -> ScoreParts:

@@ -41,7 +41,8 @@ def row_scale(*values: Array) -> Array:
 def central_sums(draws: HostArray) -> tuple[Array, Array, Array, Array]:
     """Return units (n,) of draws (n, m), and in units their means and central sums of squares and cubes.
 
-    The units are powers of two next to the largest draw. Draws that are all equal have sums of 0.
+    The units are 1, or for very large or small draws powers of two next to the largest. Draws that are all
+    equal have sums of 0.
     """
     sums = np.empty((len(draws), 4))
 
