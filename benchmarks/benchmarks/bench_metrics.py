@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
 import numpy as np
 
@@ -202,6 +203,44 @@ class Families:
     def time_log_score(self, family):
         if self.prediction.has_density:
             fm.metrics.log_score(self.y, self.prediction)
+
+
+_METRICS = fm.metrics
+_OF_NUMBERS = {
+    "log score": _METRICS.ensemble_log_score,
+    "Gaussian kernel score": _METRICS.gaussian_kernel_score,
+    "error-spread score": _METRICS.error_spread_score,
+    "weighted CRPS": partial(_METRICS.weighted_crps, lower=-1.0, upper=1.0),
+    "outcome-weighted CRPS": partial(
+        _METRICS.weighted_crps, lower=-1.0, upper=1.0, weighting="outcome"
+    ),
+    "Dawid-Sebastiani score": _METRICS.dawid_sebastiani,
+}
+_OF_VECTORS = {
+    "energy score of vectors": _METRICS.energy_score,
+    "variogram score of vectors": _METRICS.variogram_score,
+    "Gaussian kernel score of vectors": _METRICS.gaussian_kernel_score,
+    "Dawid-Sebastiani score of vectors": _METRICS.dawid_sebastiani,
+}
+
+
+class Ensembles:
+    """Scores of 50 draws of numbers for 20,000 rows, and of three components for 4,000."""
+
+    params = [[*_OF_NUMBERS, *_OF_VECTORS]]
+    param_names = ["score"]
+
+    def setup(self, score):
+        rng = np.random.default_rng(0)
+        if score in _OF_NUMBERS:
+            self.score, shape, count = _OF_NUMBERS[score], (20_000,), (20_000, 50)
+        else:
+            self.score, shape, count = _OF_VECTORS[score], (4_000, 3), (4_000, 50, 3)
+        self.y, self.draws = rng.normal(size=shape), rng.normal(size=count)
+        self.time_score(score)
+
+    def time_score(self, score):
+        self.score(self.y, self.draws)
 
 
 class Classification:
