@@ -97,8 +97,9 @@ def kernel_density(draws: ArrayLike, bandwidth: ArrayLike | None = None) -> Mixt
     if bandwidth is None:
         scale = row_scale(array)
         scaled = array / scale[:, None]
-        low, high = np.quantile(scaled, [0.25, 0.75], axis=1)
-        deviation = scaled.std(axis=1, ddof=1) if count > 1 else np.zeros(len(array))
+        low, high = Draws(scaled).quantile([0.25, 0.75]).T
+        unit, _, square, _ = central_sums(scaled)
+        deviation = unit * np.sqrt(square / max(1, count - 1))
         spread = np.minimum(deviation, (high - low) / _IQR_OF_NORMAL)
         width = _SILVERMAN * spread * count ** (-1 / 5) * scale
         if not (width > 0).all():
