@@ -35,6 +35,7 @@ from fastmcmd.embedding.interpolation import InterpolatedMeans, integration_site
 from fastmcmd.kernels import RBF, Constant, Kernel, Product, Sum
 from fastmcmd.kernels.base import UNIT
 from fastmcmd.predictive import Predictive, ScipyPredictive, Truncated
+from fastmcmd.predictive.family import Family
 
 __all__ = [
     "LineFeatures",
@@ -348,8 +349,9 @@ def _interpolated(
 def _keys(prediction: Parametric) -> list[bytes]:
     """Return bytes that are the same for equal distributions alone."""
     family = prediction.base if isinstance(prediction, Truncated) else prediction
-    dist = family.frozen.dist if type(family) is ScipyPredictive else None
-    name = type(family).__name__ if dist is None else str(dist.name)
+    name = type(family).__name__
+    if isinstance(family, ScipyPredictive) and not isinstance(family, Family):
+        name = str(family.frozen.dist.name)
     return [name.encode() + row.tobytes() for row in prediction.coordinates]
 
 

@@ -26,6 +26,7 @@ from fastmcmd.predictive import (
     Weibull,
     as_predictive,
 )
+from fastmcmd.predictive.located import Located
 
 LOC, SCALE = np.array([0.5, -1.0, 3.0]), np.array([1.0, 0.3, 2.0])
 
@@ -46,14 +47,14 @@ LOC, SCALE = np.array([0.5, -1.0, 3.0]), np.array([1.0, 0.3, 2.0])
         (stats.binom(7, SCALE / 3), Binomial),
         (stats.binom(7, SCALE / 3, loc=1), ScipyPredictive),
         (stats.expon(1.0, SCALE), ScipyPredictive),
-        (stats.weibull_min(SCALE, 1.0), ScipyPredictive),
+        (stats.weibull_min(SCALE, 1.0), Located),
         (stats.beta(a=SCALE, b=2.0), Beta),
         (stats.uniform(LOC, SCALE), Uniform),
         (stats.poisson(SCALE), Poisson),
         (stats.nbinom(2.0, SCALE / 3), NegativeBinomial),
-        (stats.gamma(SCALE, loc=1.0), ScipyPredictive),
-        (stats.beta(SCALE, 2.0, scale=2.0), ScipyPredictive),
-        (stats.lognorm(SCALE, 1.0), ScipyPredictive),
+        (stats.gamma(SCALE, loc=1.0), Located),
+        (stats.beta(SCALE, 2.0, scale=2.0), Located),
+        (stats.lognorm(SCALE, 1.0), Located),
         (stats.poisson(SCALE, loc=1), ScipyPredictive),
     ],
     ids=lambda value: value.dist.name if hasattr(value, "dist") else value.__name__,

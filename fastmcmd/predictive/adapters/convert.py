@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastmcmd._base.annotations import HostArray
+from fastmcmd._base.annotations import Array, HostArray
 from fastmcmd._base.checks import all_finite, as_array, on_device
 from fastmcmd.predictive.adapters.by_methods import MethodsPredictive
 from fastmcmd.predictive.adapters.by_name import LIBRARIES, from_library
@@ -21,8 +22,10 @@ from fastmcmd.predictive.binomial import Binomial
 from fastmcmd.predictive.categorical import Categorical
 from fastmcmd.predictive.counts import NegativeBinomial, Poisson
 from fastmcmd.predictive.draws import Draws
+from fastmcmd.predictive.family import Family
 from fastmcmd.predictive.gaussian import Gaussian
 from fastmcmd.predictive.lifetimes import Exponential, GeneralizedPareto, Weibull
+from fastmcmd.predictive.located import Located
 from fastmcmd.predictive.location_scale import Laplace, StudentT, Uniform
 from fastmcmd.predictive.log_symmetric import LogLaplace, LogLogistic
 from fastmcmd.predictive.logistic import Logistic
@@ -337,8 +340,23 @@ def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
         return np.broadcast_to(np.asarray(arguments[name], np.float64).ravel(), wrapped.shape)
 
     loc, scale = one("loc"), one("scale")
-    unmoved = not loc.any()
-    match family.name:
+    is_unmoved = not loc.any()
+    ours = _at_any_location(family.name, one, loc, scale)
+    if ours is None and is_unmoved:
+        ours = _at_zero(family.name, one, scale)
+    if ours is not None or (standard := _standard(family.name, one, scale)) is None:
+        return ours
+    inner, factors = standard
+    if is_unmoved and (factors == 1).all():
+        return inner
+    return Located(wrapped.frozen, inner, loc, factors)
+
+
+def _at_any_location(
+    name: str, one: Callable[[str], Array], loc: Array, scale: Array
+) -> Predictive | None:
+    """Return our class of a family of SciPy, if it has a location, too."""
+    match name:
         case "norm":
             return Gaussian(loc, scale)
         case "t":
@@ -349,28 +367,44 @@ def _our_class(wrapped: ScipyPredictive) -> Predictive | None:
             return Laplace(loc, scale)
         case "uniform":
             return Uniform(loc, loc + scale)
-        case "lognorm" if unmoved:
-            return LogNormal(np.log(scale), one("s"))
-        case "gamma" if unmoved:
-            return Gamma(one("a"), scale=scale)
-        case "expon" if unmoved:
-            return Exponential(scale=scale)
-        case "loglaplace" if unmoved:
-            return LogLaplace(scale, one("c"))
-        case "fisk" if unmoved:
-            return LogLogistic(scale, one("c"))
-        case "weibull_min" if unmoved:
-            return Weibull(one("c"), scale)
         case "genpareto":
             return GeneralizedPareto(one("c"), scale, loc)
         case "logistic":
             return Logistic(loc, scale)
-        case "binom" if unmoved:
+    return None
+
+
+def _at_zero(name: str, one: Callable[[str], Array], scale: Array) -> Predictive | None:
+    """Return our class of a family of SciPy at the location 0; moved ones cost SciPy no more."""
+    match name:
+        case "expon":
+            return Exponential(scale=scale)
+        case "loglaplace":
+            return LogLaplace(scale, one("c"))
+        case "fisk":
+            return LogLogistic(scale, one("c"))
+        case "binom":
             return Binomial(one("n"), one("p"))
-        case "beta" if unmoved and (scale == 1).all():
-            return Beta(one("a"), one("b"))
-        case "poisson" if unmoved:
+        case "poisson":
             return Poisson(one("mu"))
-        case "nbinom" if unmoved:
+        case "nbinom":
             return NegativeBinomial.from_n_p(one("n"), one("p"))
+    return None
+
+
+def _standard(name: str, one: Callable[[str], Array], scale: Array) -> tuple[Family, Array] | None:
+    """Return our class of a family of SciPy at the location 0, and factors (n,) of its outcomes.
+
+    Scores by quadrature, or searches for quantiles, make these families of SciPy slow.
+    """
+    factors = np.ones(len(scale))
+    match name:
+        case "lognorm":
+            return LogNormal(np.log(scale), one("s")), factors
+        case "gamma":
+            return Gamma(one("a"), scale=scale), factors
+        case "weibull_min":
+            return Weibull(one("c"), scale), factors
+        case "beta":
+            return Beta(one("a"), one("b")), np.array(scale)
     return None
