@@ -105,9 +105,9 @@ inline double sum_of(const double (&lanes)[ensemble_lanes]) {
   return sum;
 }
 
-// A unit of numbers up to this size: 1 where their cubes are normal, else a power of two next to it.
+// A unit of numbers up to this size: 1 where cubes of their differences are normal, else a power of two next to it.
 inline double unit_for(double size) {
-  if ((size > 1e-90 && size < 1e90) || size == 0.0) return 1.0;
+  if ((size > 1e-60 && size < 1e60) || size == 0.0) return 1.0;
   int exponent = 0;
   frexp(size, &exponent);
   constexpr int most_exponent = 1021;  // of powers whose inverses are normal
