@@ -267,3 +267,19 @@ def test_discrete_families_without_lower_end_are_refused_by_name():
         fm.errors.NumericalError, match=r"prediction: (ppf|isf) of scipy\.stats\.unbounded fails"
     ):
         fm.cce(np.arange(5.0), -np.arange(5.0), frozen)
+
+
+def test_scores_of_few_counts_share_the_probabilities_of_the_prediction(monkeypatch):
+    mu = np.random.default_rng(0).uniform(1.0, 10.0, (2, 50))
+    frozen = stats.skellam(*mu)
+    prediction = ScipyPredictive(frozen, 50)
+    y = np.arange(50.0) % 7 - 3
+    prediction.nodes()
+    with monkeypatch.context() as patch:
+        patch.delattr(ScipyPredictive, "_masses")
+        scores = prediction.crps(y)
+    parts = [prediction.take(np.array([row])).crps(y[row : row + 1])[0] for row in range(50)]
+    np.testing.assert_allclose(scores, parts, rtol=1e-12)
+    values = np.arange(-80.0, 81.0)
+    exact = (frozen.cdf(values[:, None]) - (values[:, None] >= y)) ** 2
+    np.testing.assert_allclose(scores, exact.sum(axis=0), rtol=1e-10)

@@ -56,16 +56,19 @@ def crps(prediction: Predictive, y: ArrayLike, step: int | None = None) -> Array
     rows = np.flatnonzero(np.isfinite(y))
     if not rows.size:
         return out
+    per_row = prediction.node_count if prediction.discrete else 2 * len(_LEVELS) * NODES
+    step = step or _BLOCK // per_row
+    one_block = step_scores if prediction.discrete else _integral
+    if len(rows) == len(out) <= step:  # no part, which would compute probabilities anew
+        return one_block(prediction, y)
     if prediction.discrete:  # counts of similar ranges together
         rows = rows[np.argsort(prediction.mean[rows])]
-    per_row = prediction.node_count if prediction.discrete else 2 * len(_LEVELS) * NODES
-    one_block = step_scores if prediction.discrete else _integral
 
     def work(block: slice) -> None:
         part = rows[block]
         out[part] = one_block(prediction.take(part), y[part])
 
-    over_rows(work, len(rows), step or _BLOCK // per_row)
+    over_rows(work, len(rows), step)
     return out
 
 
