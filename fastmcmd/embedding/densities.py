@@ -215,8 +215,9 @@ def _block_on_panels(
     unresolved_mass = np.where(sums > 0, 0.0, mass)[:, owner]
     even = (unresolved_mass / cuts[owner] / 2)[:, :, None] * _SHARES
     series = (density * scale) @ TO_SERIES.T
-    tail = series[:, :, -2:] ** 2 @ (2 / (2 * _DEGREES[-2:] + 1)) * half
+    # Densities of 1e300 on a panel of length 1e-301: their squares alone would overflow.
+    last = series[:, :, -2:] * np.sqrt(half[:, :, None] * (2 / (2 * _DEGREES[-2:] + 1)))
     length = np.maximum(b - a, np.finfo(np.float64).tiny)
     series[:, :, 0] += np.where(b > a, unresolved_mass / cuts[owner] / length, 0.0)
-    error = np.sqrt(tail) + unresolved_mass / np.sqrt(length)
+    error = np.hypot(last[:, :, 0], last[:, :, 1]) + unresolved_mass / np.sqrt(length)
     return PanelDensities(a, b, series, weights * scale + even, error)
