@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import Array, Nodes, RandomState
+from fastmcmd._base.annotations import Array
 from fastmcmd.predictive.adapters.frozen import ScipyPredictive
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece
+from fastmcmd.predictive.wrapped import Affine
 
 if TYPE_CHECKING:
     from scipy.stats._distn_infrastructure import rv_frozen
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Located"]
 
 
-class Located(ScipyPredictive):
+class Located(Affine, ScipyPredictive):
     """Distributions of ``loc + scale Y``, where a family of this package has formulas for Y.
 
     Parameters
@@ -38,6 +39,8 @@ class Located(ScipyPredictive):
     >>> as_predictive(stats.expon(loc=[1.0, 2.0]), 2).mean.tolist()
     [2.0, 3.0]
     """
+
+    inner: Family
 
     def __init__(self, frozen: rv_frozen, inner: Family, loc: Array, scale: Array) -> None:
         self.frozen, self.inner, self.loc, self.scale = frozen, inner, loc, scale
@@ -98,18 +101,6 @@ class Located(ScipyPredictive):
         frozen = super().take(rows).frozen
         return Located(frozen, self.inner.take(rows), self.loc[rows], self.scale[rows])
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Return P(Y <= y) (n,)."""
-        return self.inner.cdf(self._back(y))
-
-    def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,)."""
-        return self.inner.sf(self._back(y))
-
-    def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log density (n,): -inf outside the support."""
-        return np.asarray(self.inner.log_prob(self._back(y)) - np.log(self.scale))
-
     def log_densities(self, values: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return log densities (m, L) of some rows (m,), or all, at numbers (m, L)."""
         loc, scale = (one if rows is None else one[rows] for one in (self.loc, self.scale))
@@ -156,18 +147,6 @@ class Located(ScipyPredictive):
         """Whether those of the family are."""
         return self.inner.has_quick_quantiles
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j)."""
-        return self._forth(self.inner.quantile(level))
-
-    def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
-        return self._forth(self.inner.quantiles_at(levels))
-
-    def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
-        return self._forth(self.inner.upper_quantiles_at(levels))
-
     def panel_quantiles(self, levels: Array) -> tuple[Array, Array]:
         """Return quantiles (n, j) at levels (1, j) from below and from above, to rounding of levels."""
         lower, upper = self.inner.panel_quantiles(levels)
@@ -176,26 +155,6 @@ class Located(ScipyPredictive):
     def _near_quantiles(self, levels: Array, upper: bool) -> Array:
         return self._forth(self.inner._near_quantiles(levels, upper))
 
-    def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size)."""
-        return self._forth(self.inner.sample(size, random_state))
-
-    def nodes(self, splits: int = 1) -> Nodes:
-        """Return the nodes of the family, moved, and their weights."""
-        return self._shifted_nodes(self.inner.nodes(splits))
-
-    def coarse_nodes(self) -> Nodes:
-        """Return the coarse nodes of the family, moved, and their weights."""
-        return self._shifted_nodes(self.inner.coarse_nodes())
-
-    def nodes_within(self, length: float) -> Nodes:
-        """Return nodes from panels no longer than ``length`` after they are moved."""
-        return self._shifted_nodes(self.inner.nodes_within(length / float(self.scale.max())))
-
     def node_count_within(self, length: float) -> int:
         """Return the number of nodes (L) of `nodes_within`, without computing the nodes."""
         return self.inner.node_count_within(length / float(self.scale.max()))
-
-    def _shifted_nodes(self, nodes: Nodes) -> Nodes:
-        values, weights = nodes
-        return self._forth(values), weights

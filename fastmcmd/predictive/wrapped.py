@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from abc import update_abstractmethods
+from abc import abstractmethod, update_abstractmethods
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from fastmcmd._base.cached import cached_property
 from fastmcmd.predictive.base import Predictive
 from fastmcmd.predictive.numerics.spread import root_of_squares
 
-__all__ = ["Derived", "Wrapped"]
+__all__ = ["Affine", "Derived", "Wrapped"]
 
 
 class Derived(Predictive):
@@ -63,6 +63,74 @@ class Derived(Predictive):
         """Variances (n,); infinite where they overflow."""
         with np.errstate(over="ignore"):
             return np.asarray(self.std**2)
+
+
+class Affine(Predictive):
+    """Distributions of an increasing affine function of outcomes of another prediction.
+
+    A subclass defines `_forth`, the function, and `_back`, its inverse.
+
+    Attributes
+    ----------
+    inner : Predictive
+        The prediction.
+    scale : ndarray (n,)
+        Slopes of the function.
+    """
+
+    inner: Predictive
+    scale: Array
+
+    @abstractmethod
+    def _back(self, y: ArrayLike) -> Array:
+        """Return the outcomes of the inner distributions that are mapped to y."""
+
+    @abstractmethod
+    def _forth(self, values: Array) -> Array:
+        """Return the values (n,) or (n, j) to which those of the inner distributions are mapped."""
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y <= y) (n,)."""
+        return self.inner.cdf(self._back(y))
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Return P(Y > y) (n,)."""
+        return self.inner.sf(self._back(y))
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Return the log density (n,): that of the inner distribution minus the log of the scale."""
+        return np.asarray(self.inner.log_prob(self._back(y)) - np.log(self.scale))
+
+    def quantile(self, level: ArrayLike) -> Array:
+        """Return quantiles (n,) or (n, j)."""
+        return self._forth(self.inner.quantile(level))
+
+    def quantiles_at(self, levels: Array) -> Array:
+        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
+        return self._forth(self.inner.quantiles_at(levels))
+
+    def upper_quantiles_at(self, levels: Array) -> Array:
+        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
+        return self._forth(self.inner.upper_quantiles_at(levels))
+
+    def sample(self, size: int, random_state: RandomState = None) -> Array:
+        """Return draws (n, size)."""
+        return self._forth(self.inner.sample(size, random_state))
+
+    def nodes(self, splits: int = 1) -> Nodes:
+        """Return the nodes of the inner distributions, mapped, and their weights."""
+        values, weights = self.inner.nodes(splits)
+        return self._forth(values), weights
+
+    def nodes_within(self, length: float) -> Nodes:
+        """Return mapped nodes, from panels no longer than ``length`` after they are mapped."""
+        values, weights = self.inner.nodes_within(length / float(self.scale.max()))
+        return self._forth(values), weights
+
+    def coarse_nodes(self) -> Nodes:
+        """Return the mapped nodes of a lower order."""
+        values, weights = self.inner.coarse_nodes()
+        return self._forth(values), weights
 
 
 class Wrapped(Predictive):

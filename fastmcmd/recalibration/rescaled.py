@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastmcmd._base.annotations import RandomState
 from fastmcmd.kernels import Kernel
 from fastmcmd.predictive import Draws, Gaussian, Predictive
 from fastmcmd.predictive.atomless import without_atoms
-from fastmcmd.predictive.base import Array, Nodes
-from fastmcmd.predictive.wrapped import Derived
+from fastmcmd.predictive.base import Array
+from fastmcmd.predictive.wrapped import Affine, Derived
 
 __all__ = ["Rescaled", "rescale"]
 
@@ -47,7 +46,7 @@ def rescale(prediction: Predictive, scale: ArrayLike, shift: ArrayLike = 0.0) ->
     return Rescaled(prediction, scale, shift)
 
 
-class Rescaled(Derived):
+class Rescaled(Affine, Derived):
     """Distributions of ``mean + shift + scale (Y - mean)`` for continuous predictions of Y.
 
     Parameters
@@ -128,21 +127,9 @@ class Rescaled(Derived):
         """Return those of the inner distributions: a mapped atom, mapped back, would be rounded."""
         return self.inner.jump_levels()
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Return P(Y <= y) (n,)."""
-        return self.inner.cdf(self._back(y))
-
     def cdf_below(self, y: ArrayLike) -> Array:
         """Return P(Y < y) (n,)."""
         return self.inner.cdf_below(self._back(y))
-
-    def sf(self, y: ArrayLike) -> Array:
-        """Return P(Y > y) (n,)."""
-        return self.inner.sf(self._back(y))
-
-    def log_prob(self, y: ArrayLike) -> Array:
-        """Return the log density (n,): that of the inner distribution minus the log of the scale."""
-        return np.asarray(self.inner.log_prob(self._back(y)) - np.log(self.scale))
 
     def crps(self, y: ArrayLike) -> Array:
         """Return the continuous ranked probability score (n,), which is homogeneous in the scale."""
@@ -160,22 +147,6 @@ class Rescaled(Derived):
             before, mean, scale = before[:, None], mean[:, None], scale[:, None]
         return np.asarray(mean + scale * (values - before))
 
-    def quantile(self, level: ArrayLike) -> Array:
-        """Return quantiles (n,) or (n, j)."""
-        return self._forth(self.inner.quantile(level))
-
-    def quantiles_at(self, levels: Array) -> Array:
-        """Return quantiles (n, j) at levels (n, j), which may differ from row to row."""
-        return self._forth(self.inner.quantiles_at(levels))
-
-    def upper_quantiles_at(self, levels: Array) -> Array:
-        """Return the numbers (n, j) at which `sf` equals levels (n, j)."""
-        return self._forth(self.inner.upper_quantiles_at(levels))
-
-    def sample(self, size: int, random_state: RandomState = None) -> Array:
-        """Return draws (n, size)."""
-        return self._forth(self.inner.sample(size, random_state))
-
     def take(self, rows: NDArray[np.intp]) -> Rescaled:
         """Return the distributions of some rows."""
         return Rescaled(self.inner.take(rows), self.scale[rows], self.shift[rows])
@@ -189,21 +160,6 @@ class Rescaled(Derived):
     def rough_levels(self) -> Array:
         """Levels at which the inner quantile functions are not smooth."""
         return self.inner.rough_levels
-
-    def nodes(self, splits: int = 1) -> Nodes:
-        """Return the rescaled inner nodes and their weights."""
-        values, weights = self.inner.nodes(splits)
-        return self._forth(values), weights
-
-    def nodes_within(self, length: float) -> Nodes:
-        """Return rescaled inner nodes, from panels no longer than ``length`` after rescaling."""
-        values, weights = self.inner.nodes_within(length / float(self.scale.max()))
-        return self._forth(values), weights
-
-    def coarse_nodes(self) -> Nodes:
-        """Return the rescaled inner nodes of a lower order."""
-        values, weights = self.inner.coarse_nodes()
-        return self._forth(values), weights
 
     @property
     def node_count(self) -> int:
