@@ -161,6 +161,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "count_ranges", loops.count_ranges);
   def(m, "count_masses", loops.count_masses);
   def(m, "accept_pivots", loops.accept_pivots);
+  def(m, "pivoted_basis", loops.pivoted_basis);
   def(m, "roots_of_forms", loops.roots_of_forms);
   def(m, "chebyshev_moments", loops.chebyshev_moments);
   def(m, "add_quadratic_forms", loops.add_quadratic_forms);

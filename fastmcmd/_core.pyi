@@ -1143,6 +1143,16 @@ def accept_pivots(
     draws (1,). Residual is overwritten; before (m,) and columns (c, m) are scratch.
     """
 
+def pivoted_basis(
+    gram: _F64, omissible: float, rounding: float, residual: _F64, columns: _F64, basis: _F64
+) -> int:
+    """Write an orthonormal basis of pivoted columns of gram (m, m) into rows of basis (most, m).
+
+    Return their number, or -1 if more than ``most`` are needed to omit at most ``omissible`` of the trace.
+    What remains of a diagonal entry counts as zero below ``rounding`` times the entry. Residual (m,) and
+    columns (most, m) are scratch.
+    """
+
 def roots_of_forms(
     coefficients: _F64, forms: _F64, unit: float, tiny: float, roots: _F64, errors: _F64
 ) -> None:

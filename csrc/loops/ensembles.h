@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exponentials.h"
+#include "lanes.h"
 #include "row_values.h"
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
@@ -88,23 +89,6 @@ inline void gaussian_rows(cube<const double> draws, ins shares, ins y, double ba
   }
 }
 
-// Calls work(k, x) for the numbers x of a row, each with a lane k: loops over lanes become vectors.
-constexpr index_t ensemble_lanes = 8;
-template <class Work>
-inline void in_lanes(const double* x, index_t m, Work work) {
-  const index_t even = m - m % ensemble_lanes;
-  for (index_t start = 0; start < even; start += ensemble_lanes) {
-    for (index_t k = 0; k < ensemble_lanes; ++k) work(k, x[start + k]);
-  }
-  for (index_t k = 0; k < m - even; ++k) work(k, x[even + k]);
-}
-
-inline double sum_of(const double (&lanes)[ensemble_lanes]) {
-  double sum = 0.0;
-  for (const double one : lanes) sum += one;
-  return sum;
-}
-
 // A unit of numbers up to this size: 1 where cubes of their differences are normal, else a power of two next to it.
 inline double unit_for(double size) {
   if ((size > 1e-60 && size < 1e60) || size == 0.0) return 1.0;
@@ -119,14 +103,14 @@ inline double unit_for(double size) {
 inline void central_sums(ins draws, outs sums) {
   for (index_t row = 0; row < draws.n; ++row) {
     const double* x = draws[row];
-    double low[ensemble_lanes], high[ensemble_lanes], total[ensemble_lanes] = {};
-    for (index_t k = 0; k < ensemble_lanes; ++k) low[k] = high[k] = x[0];
+    double low[loop_lanes], high[loop_lanes], total[loop_lanes] = {};
+    for (index_t k = 0; k < loop_lanes; ++k) low[k] = high[k] = x[0];
     in_lanes(x, draws.m, [&](index_t k, double value) {
       low[k] = least(low[k], value);
       high[k] = greatest(high[k], value);
       total[k] += value;
     });
-    for (index_t k = 1; k < ensemble_lanes; ++k) {
+    for (index_t k = 1; k < loop_lanes; ++k) {
       low[0] = least(low[0], low[k]);
       high[0] = greatest(high[0], high[k]);
     }
@@ -136,7 +120,7 @@ inline void central_sums(ins draws, outs sums) {
       in_lanes(x, draws.m, [&](index_t k, double value) { total[k] += value * inverse; });
     }
     const double mean = sum_of(total) / static_cast<double>(draws.m);
-    double square[ensemble_lanes] = {}, cube[ensemble_lanes] = {};
+    double square[loop_lanes] = {}, cube[loop_lanes] = {};
     in_lanes(x, draws.m, [&](index_t k, double value) {
       const double gap = value * inverse - mean, its_square = gap * gap;
       square[k] += its_square;
@@ -176,17 +160,6 @@ inline void interval_rows(ins draws, in y, in low, in high, outs parts) {
     to[2] = spread;
     to[3] = size / count;
   }
-}
-
-// The inner product of columns of n numbers.
-inline double inner_product(const double* a, const double* b, index_t n) {
-  double sums[ensemble_lanes] = {};
-  const index_t even = n - n % ensemble_lanes;
-  for (index_t l = 0; l < even; l += ensemble_lanes) {
-    for (index_t k = 0; k < ensemble_lanes; ++k) sums[k] += a[l + k] * b[l + k];
-  }
-  for (index_t l = even; l < n; ++l) sums[l - even] += a[l] * b[l];
-  return sum_of(sums);
 }
 
 // Writes of rows of draws (n, k, m), m > k, with outcomes (n, k) the logarithm of the determinant of S, the sum of the

@@ -1,7 +1,7 @@
-// Choice of pivots among proposed rows, for randomly pivoted Cholesky factorisations.
+// Pivoted Cholesky factorisations: of proposed rows, chosen at random, and of a matrix, for a basis of its columns.
 #pragma once
 
-#include "views.h"
+#include "lanes.h"
 
 namespace fastmcmd::FASTMCMD_ISA_NAMESPACE {
 
@@ -36,6 +36,47 @@ inline index_t accept_pivots(outs residual, vec<const int64_t> proposals, in lea
   }
   draws[0] = used;
   return k;
+}
+
+// Writes an orthonormal basis (rows of `basis`, at most `basis.n`) of columns of a positive semidefinite matrix
+// (m, m), each in turn the one whose diagonal entry is the least explained. Ends when these omit at most `omissible`
+// of the trace, and returns how many there are, or -1 if there would be more. What remains of an entry below
+// `rounding` times the entry counts as zero. `residual` (m,) and `columns` (basis.n, m) are scratch.
+inline index_t pivoted_basis(ins gram, double omissible, double rounding, out residual, outs columns, outs basis) {
+  const index_t m = gram.n;
+  for (index_t j = 0; j < m; ++j) residual[j] = gram[j][j];
+  for (index_t rank = 0; rank <= basis.n; ++rank) {
+    double rest = 0.0;
+    index_t pivot = 0;
+    for (index_t j = 0; j < m; ++j) {
+      if (residual[j] <= rounding * gram[j][j]) residual[j] = 0.0;
+      rest += residual[j];
+      if (residual[j] > residual[pivot]) pivot = j;
+    }
+    if (rest <= omissible && rank) return rank;
+    if (rank == basis.n) break;
+    double *column = columns[rank], *axis = basis[rank];
+    if (rest <= omissible) {  // the matrix is zero: any direction serves
+      for (index_t j = 0; j < m; ++j) axis[j] = j ? 0.0 : 1.0;
+      return 1;
+    }
+    for (index_t j = 0; j < m; ++j) column[j] = gram[pivot][j];
+    for (index_t k = 0; k < rank; ++k) add_scaled(column, -columns[k][pivot], columns[k], m);
+    const double root = sqrt(residual[pivot]);
+    for (index_t j = 0; j < m; ++j) {
+      column[j] /= root;
+      residual[j] -= column[j] * column[j];
+      axis[j] = column[j];
+    }
+    residual[pivot] = 0.0;
+    for (int time = 0; time < 2; ++time) {  // Gram-Schmidt, twice for what the first loses to rounding
+      for (index_t k = 0; k < rank; ++k) add_scaled(axis, -inner_product(basis[k], axis, m), basis[k], m);
+    }
+    const double norm = sqrt(inner_product(axis, axis, m));
+    if (!(norm > 0.0)) return -1;
+    for (index_t j = 0; j < m; ++j) axis[j] /= norm;
+  }
+  return -1;
 }
 
 }  // namespace fastmcmd::FASTMCMD_ISA_NAMESPACE

@@ -144,6 +144,7 @@ struct loop_table {
   index_t (*accept_pivots)(outs residual, vec<const int64_t> proposals, in least, in uniform,
                            int64_t most, out before, outs columns, vec<int64_t> pivots, out factor,
                            vec<int64_t> draws);
+  index_t (*pivoted_basis)(ins gram, double omissible, double rounding, out residual, outs columns, outs basis);
   void (*roots_of_forms)(ins coefficients, in forms, double unit, double tiny, out roots,
                          out errors);
   void (*chebyshev_moments)(mat<const int64_t> place, vec<const int64_t> slot, ins z, ins weights,

@@ -26,6 +26,7 @@ __all__ = [
     "eigh",
     "eliminated",
     "inner",
+    "pivoted_basis",
     "product",
     "residual",
     "roots_of_forms",
@@ -136,6 +137,28 @@ def spread(
     """Add ``share[i] * a[source[i]]`` to ``out[where[i]]`` for all i (m,); a is (n, k), out (u, k)."""
     if share.size and out.size:
         core().tall_skinny_spread(_rows(a), source, where, share, out, get_num_threads())
+
+
+def pivoted_basis(gram: Array, omissible_trace: float, most: int, rounding: float) -> Array | None:
+    """Return an orthonormal basis (r, c) of pivoted columns of a positive semidefinite matrix (r, r).
+
+    They omit at most ``omissible_trace`` of its trace. What remains of a diagonal entry counts as zero
+    below ``rounding`` times the entry. Returns None if more than ``most`` columns would be needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pivoted_basis(np.diag([1.0, 4.0, 1e-9]), 1e-6, 3, 1e-14)
+    array([[0., 1.],
+           [1., 0.],
+           [0., 0.]])
+    """
+    size = len(gram)
+    basis, scratch = np.empty((most, size)), np.empty((most, size))
+    rank = core().pivoted_basis(
+        np.ascontiguousarray(gram), omissible_trace, rounding, np.empty(size), scratch, basis
+    )
+    return np.ascontiguousarray(basis[:rank].T) if rank > 0 else None
 
 
 def roots_of_forms(

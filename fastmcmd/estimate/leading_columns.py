@@ -15,7 +15,7 @@ import numpy as np
 
 from fastmcmd._base.annotations import Array
 from fastmcmd._base.blocks import row_blocks
-from fastmcmd.backends.tall_skinny import eigh, inner, row_squares, times
+from fastmcmd.backends.tall_skinny import eigh, inner, pivoted_basis, row_squares, times
 from fastmcmd.kernels.base import UNIT
 
 __all__ = ["LeadingColumns", "in_basis", "leading_columns", "omissible", "omitted_squares"]
@@ -124,7 +124,9 @@ def _basis(gram: Array, omissible_trace: float, most: int) -> Array | None:
 
     Returns None if it would have more than ``most`` columns.
     """
-    pivots = _pivoted(gram, _PIVOTED * omissible_trace, min(len(gram), _MOST))
+    # Entries of the matrix are accurate relative to their columns. So columns that are small, those of
+    # tails, are distinguished from rounding far below the rounding of the largest.
+    pivots = pivoted_basis(gram, _PIVOTED * omissible_trace, min(len(gram), _MOST), _ROUNDING)
     if pivots is None:
         return None
     values, vectors = eigh(inner(pivots, times(gram, pivots)))
@@ -133,34 +135,3 @@ def _basis(gram: Array, omissible_trace: float, most: int) -> Array | None:
     if len(values) - first > most:
         return None
     return times(pivots, np.ascontiguousarray(vectors[:, first:][:, ::-1]))
-
-
-def _pivoted(gram: Array, omissible_trace: float, most: int) -> Array | None:
-    """Return an orthonormal basis of pivoted columns of ``gram``.
-
-    They omit at most ``omissible_trace`` of its trace. Entries of ``gram`` are accurate relative to their
-    columns. So columns that are small, those of tails, are distinguished from rounding far below the
-    rounding of the largest. Returns None if more than ``most`` columns would be needed.
-    """
-    residual, diagonal = gram.diagonal().copy(), gram.diagonal()
-    columns, basis = np.zeros((most, len(gram))), np.zeros((most, len(gram)))
-    for rank in range(most):
-        residual[residual <= _ROUNDING * diagonal] = 0.0
-        if float(residual.sum()) <= omissible_trace:
-            if not rank:  # the rows are zero: any direction serves
-                basis[0, 0] = 1.0
-            return np.ascontiguousarray(basis[: max(rank, 1)].T)
-        pivot = int(residual.argmax())
-        explained = np.einsum("k,kj->j", columns[:rank, pivot], columns[:rank])
-        column = (gram[pivot] - explained) / math.sqrt(float(residual[pivot]))
-        residual -= column * column
-        residual[pivot] = 0.0
-        columns[rank] = column
-        for _ in range(2):  # Gram-Schmidt, twice for what the first loses to rounding
-            shares = np.einsum("kj,j->k", basis[:rank], column)
-            column = column - np.einsum("k,kj->j", shares, basis[:rank])
-        norm = math.sqrt(float(np.einsum("j,j->", column, column)))
-        if not norm > 0.0:
-            return None
-        basis[rank] = column / norm
-    return None

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastmcmd as fm
+from fastmcmd.backends.tall_skinny import pivoted_basis
 from fastmcmd.estimate.leading_columns import leading_columns, omissible
 
 
@@ -181,3 +182,32 @@ def test_threads_do_not_change_bits():
     finally:
         fm.set_num_threads(before)
     np.testing.assert_array_equal(*values)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 70),
+    st.integers(1, 70),
+    st.floats(0.1, 1.0),
+    st.sampled_from([0.0, 1e-10, 1e-4, 0.3]),
+)
+def test_pivoted_basis(seed, size, rank, decay, share):
+    """The basis is orthonormal, omits at most what it may, and has no more columns than the rank."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(min(rank, size), size)) * decay ** np.arange(size)
+    gram = rows.T @ rows
+    limit = share * float(np.trace(gram))
+    basis = pivoted_basis(gram, limit, size, 64 * np.finfo(float).eps / 2)
+    columns = basis.shape[1]
+    np.testing.assert_allclose(basis.T @ basis, np.eye(columns), atol=1e-13)
+    assert omitted(rows, np.ones(len(rows)), basis) ** 2 <= limit + 1e-13 * size * np.trace(gram)
+    assert columns <= len(rows)
+    if columns > 1:
+        assert pivoted_basis(gram, limit, columns - 1, 0.0) is None
+
+
+def test_pivoted_basis_of_zeros():
+    np.testing.assert_array_equal(
+        pivoted_basis(np.zeros((3, 3)), 0.0, 3, 1e-15), [[1.0], [0.0], [0.0]]
+    )

@@ -18,7 +18,7 @@ CASES = {
     "cg float32": {"solver": "cg", "dtype": "float32", "tol": 1e-4},
     "cg float64": {"solver": "cg", "dtype": "float64", "lam": 1e-3},
     "two systems": {"solver": "cg", "dtype": "float64", "lam": 1e-2, "lam_prime": 1e-3},
-    "preconditioned": {"solver": "cg", "lam": 1e-4},
+    "preconditioned": {"solver": "cg", "lam": 5e-5},
     "preconditioned at start": {"solver": "cg", "lam": 1e-3},
     "lowrank": {"solver": "lowrank", "x_kernel": fm.RBF(0.3), "tol": 1e-5},
     "residuals": {
