@@ -78,6 +78,9 @@ class GramOperator:
         Bytes that prepared rows and cached tiles may use.
     products : float
         Expected number of products, which decides whether storing tiles pays.
+    search_bytes : int
+        Bytes beyond the budget that a search for landmarks takes. Tiles use them in between: each search
+        begins with `begin_search`.
     """
 
     def __init__(
@@ -88,12 +91,13 @@ class GramOperator:
         dtype: DType,
         budget: int,
         products: float = FEWEST_PRODUCTS,
+        search_bytes: int = 0,
     ) -> None:
         self.backend = backend
         self.kernel = kernel
         self.x = x
         self.dtype = tile_dtype(kernel, dtype, x)
-        self.budget = budget
+        self.budget, self.search_bytes = budget, search_bytes
         self._products = products
         self.passes = 0
         self.has_cached = self.has_quantized = self.has_part = self.has_filed = False
@@ -207,18 +211,41 @@ class GramOperator:
     @property
     def row_blocks(self) -> int:
         """Number of row blocks whose tiles are stored: all, the first, or none."""
-        return self._blocks_beside(self.feature_bytes)
+        return self._blocks_beside(self.feature_bytes, self._tile_budget)
 
-    def _blocks_beside(self, feature_bytes: int) -> int:
+    @property
+    def _tile_budget(self) -> int:
+        """Bytes of prepared rows, tiles and features while there is no search for landmarks."""
+        return self.budget + self.search_bytes
+
+    def begin_search(self) -> None:
+        """Free what uses the memory of a search for landmarks."""
+        if self._uses_search_bytes(self._stored_bytes):
+            self.drop_tiles()
+            self._exact_points = None
+
+    @property
+    def needs_search_bytes(self) -> bool:
+        """Whether tiles will use the memory of a search for landmarks, which is then not to stay."""
+        return self._uses_search_bytes(self.tile_bytes)
+
+    def _uses_search_bytes(self, tile_bytes: int) -> bool:
+        if self.backend.on_device or not self.holds_rows:
+            return False
+        exact_bytes = 0 if self._exact_points is None else self.row_bytes(EXACT)
+        row_bytes = self.row_bytes(self.dtype) + exact_bytes
+        return row_bytes + self.feature_bytes + tile_bytes > self.budget
+
+    def _blocks_beside(self, feature_bytes: int, budget: int) -> int:
         """Return the row blocks whose tiles fit beside prepared rows and features."""
         device, quantized = self.backend.on_device, self.quantized
         pays = cached_pays(self.entry_cost, self._products, device, quantized=quantized)
         if not (pays and self.holds_rows):
             return 0
         before, blocks = self.row_bytes(self.dtype) + feature_bytes, self._all_row_blocks
-        if self.backend.keeps(self._bytes_of(blocks), before, self.budget):
+        if self.backend.keeps(self._bytes_of(blocks), before, budget):
             return blocks
-        tiles = max(0, self.budget - before) // self._bytes_of(1)
+        tiles = max(0, budget - before) // self._bytes_of(1)
         part = (math.isqrt(8 * tiles + 1) - 1) // 2
         return part if self.backend.packs_parts and self._share(part) >= _LEAST_SHARE else 0
 
@@ -397,7 +424,8 @@ class GramOperator:
         """
         if self.backend.on_device or not self.holds_rows:
             return 0
-        has_all = self.row_blocks == self._all_row_blocks
+        blocks = self._blocks_beside(self.feature_bytes, self.budget)
+        has_all = blocks == self._all_row_blocks
         return self.budget - self.row_bytes(self.dtype) - (self.tile_bytes if has_all else 0)
 
     @property
@@ -410,7 +438,7 @@ class GramOperator:
         if self._stay(self.x):
             return True
         held_bytes = tile_bytes + self.feature_bytes + self.row_bytes(self.dtype)
-        return self.holds_rows and held_bytes + self.row_bytes(EXACT) <= self.budget
+        return self.holds_rows and held_bytes + self.row_bytes(EXACT) <= self._tile_budget
 
     def cross_matmul(
         self, grid: HostArray | Rows, v: NDArray[np.float64], dtype: DType
@@ -502,5 +530,6 @@ class GramOperator:
 
     def product_cost(self, columns: int, feature_bytes: int = 0) -> float:
         """Return the cost of each product after the first; features take so many bytes."""
-        share = self._share(self._blocks_beside(max(feature_bytes, self.feature_bytes)))
+        feature_bytes = max(feature_bytes, self.feature_bytes)
+        share = self._share(self._blocks_beside(feature_bytes, self._tile_budget))
         return share * self.cached_cost(columns) + (1.0 - share) * self.streamed_cost(columns)

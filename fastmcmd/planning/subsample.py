@@ -233,11 +233,11 @@ class SubsampleOperator(GramOperator):
 
     def __init__(
         self, rows: Subsample, reserve: Subsample, backend: Backend, kernel: Kernel, dtype: DType,
-        budget: int, products: float = FEWEST_PRODUCTS,
+        budget: int, products: float = FEWEST_PRODUCTS, search_bytes: int = 0,
     ) -> None:  # fmt: skip
         self._rows, self._reserve = rows, reserve
         self.work, self.fresh_bytes = 0.0, 0
-        super().__init__(backend, kernel, rows.x, dtype, budget, products)
+        super().__init__(backend, kernel, rows.x, dtype, budget, products, search_bytes)
 
     @property
     def size(self) -> int:
@@ -336,11 +336,11 @@ class SubsampleProblem(LinearProblem):
     columns: int
     operators: list[SubsampleOperator] = field(default_factory=list)
 
-    def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
+    def operator(self, dtype: DType, search_bytes: int = 0) -> GramOperator:
         """Return K over the subsample, with the costs of all rows."""
         operator = SubsampleOperator(
-            self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - reserved,
-            self.products,
+            self.rows, self.reserve, self.backend, self.kernel, dtype, self.budget - search_bytes,
+            self.products, search_bytes,
         )  # fmt: skip
         self._permit_quantized(operator)
         self.operators.append(operator)

@@ -142,10 +142,17 @@ class LinearProblem:
     name: str = "both"
     stop: Callable[[], bool] | None = None
 
-    def operator(self, dtype: DType, reserved: int = 0) -> GramOperator:
-        """Return K in tiles of ``dtype``, with ``reserved`` bytes of the budget left for other uses."""
-        budget = self.budget - reserved
-        operator = GramOperator(self.backend, self.kernel, self.x, dtype, budget, self.products)
+    def operator(self, dtype: DType, search_bytes: int = 0) -> GramOperator:
+        """Return K in tiles of ``dtype``; searches for landmarks take ``search_bytes`` of the budget."""
+        operator = GramOperator(
+            self.backend,
+            self.kernel,
+            self.x,
+            dtype,
+            self.budget - search_bytes,
+            self.products,
+            search_bytes,
+        )
         self._permit_quantized(operator)
         return operator
 

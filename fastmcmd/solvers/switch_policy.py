@@ -42,7 +42,7 @@ _PER_PRODUCT, _FIRST_GAIN, _MARGIN = 8.0, 0.2, 0.05
 _ROUNDED = 2.0  # factor by which float32 features may increase the remaining eigenvalue
 _CLEARLY = 1e-3  # share of k(x, x) left by landmarks from which float32 adds at most 1e-4 of it
 _USUAL = (128, 2.0)  # landmarks and products of a run that began with a preconditioner
-_WORTH_FROM_START = 0.8  # as `_WORTH`: both costs are known better before the first product
+_WORTH_FROM_START = 0.85  # as `_WORTH`: both costs are known better before the first product
 # Share of a run that a preconditioner may save, below which its landmarks are not looked for: a look takes
 # 3 to 5 % of such a run, and often ends in "no".
 _LEAST_GAIN = 0.125
@@ -108,6 +108,7 @@ def landmarks_after(
     operator: GramOperator, systems: list[System], step: int, budget: int
 ) -> Landmarks:
     """Return the landmarks after ``step`` steps; equal calls give equal landmarks."""
+    operator.begin_search()
     landmarks = Landmarks(operator, _least_shift(systems), budget)
     for rank in RANKS[:step]:
         landmarks.grow(rank)
@@ -271,6 +272,7 @@ class SwitchPolicy:
         """Return the landmarks with which a run costs least, or None if that is more than ``allowance``."""
         if allowance is None:
             return None
+        self._operator.begin_search()
         if self._landmarks is None:
             shift = _least_shift(self._systems)
             self._landmarks = Landmarks(self._operator, shift, self._budget)
@@ -301,6 +303,8 @@ class SwitchPolicy:
             # A look takes longer than the landmarks themselves: of two steps on the way, one is enough.
             before, step = now, min(step + 2, max(best, step + 1))
         self._first_step = landmarks.step
+        if self._operator.needs_search_bytes:  # a later search begins again
+            self._landmarks = None
         if total > allowance.most >= least[0]:  # more landmarks did not bring what was expected
             landmarks = landmarks_after(self._operator, self._systems, least[1], self._budget)
             total = least[0]

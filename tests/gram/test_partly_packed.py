@@ -217,6 +217,43 @@ def test_later_products_cost_less_the_more_is_stored(rng, tiles_pay):
 
 
 @pytest.mark.parametrize("quantized", [False, True])
+def test_tiles_use_the_memory_of_a_search(rng, quantized, tiles_pay):
+    """They give it back when a search begins, and get it again with the next product."""
+    x, v = inputs(rng, 2300), rng.normal(size=(2300, 3))
+    operator = operator_of(KERNELS[0], x, 10**9, quantized=quantized)
+    operator.budget = budget_for(operator, 6)
+    operator.search_bytes = budget_for(operator, 7) - operator.budget
+    assert operator.row_blocks == 7
+    assert operator.spare_bytes == operator.budget - operator.row_bytes(FLOAT32)
+    assert operator.needs_search_bytes
+    operator.matmul(v)
+    assert operator.tile_bytes == operator._packed.nbytes == operator._bytes_of(7)
+    later = operator.matmul(v)
+    operator.begin_search()
+    assert operator._packed is None
+    np.testing.assert_array_equal(operator.matmul(v), later)
+    assert operator._packed.nbytes == operator._bytes_of(7)
+    assert operator.peak_bytes == operator.budget + operator.search_bytes
+
+
+def test_tiles_that_fit_beside_a_search_stay(rng, tiles_pay):
+    operator = operator_of(KERNELS[0], inputs(rng, 1200), 10**9)
+    operator.budget = budget_for(operator, 5)
+    operator.search_bytes = 10**6
+    operator.matmul(np.ones((1200, 1)))
+    assert not operator.needs_search_bytes
+    operator.begin_search()
+    assert operator._packed is not None
+    # Rows in float64 that were prepared beside the tiles.
+    operator.search_bytes = operator.row_bytes(EXACT)
+    operator.matmul(np.ones((1200, 1)), exact=True)
+    assert operator._exact_points is not None
+    operator.begin_search()
+    assert operator._packed is None
+    assert operator._exact_points is None
+
+
+@pytest.mark.parametrize("quantized", [False, True])
 def test_what_is_said_of_a_part(rng, quantized, tiles_pay):
     operator = operator_of(KERNELS[0], inputs(rng, 1200), 10**9, quantized=quantized)
     operator.budget = budget_for(operator, 3)

@@ -379,6 +379,7 @@ def test_from_the_start_where_plain_cg_needs_many_products(rng, lam, eager, smal
 
 def test_not_from_the_start_where_plain_cg_is_short(rng, eager, small, monkeypatch):
     operator, systems = problem(rng, 10.0)
+    monkeypatch.setattr(switch_policy, "_WORTH_FROM_START", 0.8)  # landmarks cost nothing here
     monkeypatch.setattr(switch_policy, "Preconditioner", None)  # not called
     result, lead, _ = solved(operator, systems)
     assert result.converged
@@ -455,6 +456,25 @@ def policy_of(rng, budget):
     return switch_policy.SwitchPolicy(operator, systems, size, TOL, 400, budget), systems
 
 
+@pytest.mark.parametrize("blocks", [6, 16])
+def test_a_search_and_tiles_take_turns_where_both_do_not_fit(rng, monkeypatch, blocks):
+    monkeypatch.setattr("fastmcmd.gram.operator.cached_pays", lambda *_, **__: True)
+    policy, systems = policy_of(rng, 64 * 256**2)
+    operator, v = policy._operator, rng.normal(size=(4000, 2))
+    operator.search_bytes = 64 * 256**2
+    operator.budget = operator.row_bytes(operator.dtype) + operator._bytes_of(blocks)
+    operator.matmul(v)
+    later = operator.matmul(v)
+    assert policy.cheapest(switch_policy.Allowance(0.0, 5.0)) is None
+    assert policy.step > 0
+    both_fit = blocks == 16
+    assert (operator._packed is not None) == (policy._landmarks is not None) == both_fit
+    np.testing.assert_array_equal(operator.matmul(v), later)
+    landmarks = policy.cheapest(switch_policy.Allowance(np.inf, 5.0))
+    again = switch_policy.landmarks_after(operator, systems, landmarks.step, 64 * 256**2)
+    np.testing.assert_array_equal(landmarks.rows[landmarks.pivots], again.rows[again.pivots])
+
+
 def test_no_more_landmarks_are_expected_than_the_search_holds(rng, monkeypatch):
     """Otherwise the search grows to its limit, and CG begins without any: 1.0 instead of 0.5 s."""
     policy, _ = policy_of(rng, 64 * 256**2)
@@ -528,5 +548,5 @@ def test_features_count_in_the_memory_of_the_second_attempt(rng, monkeypatch, sm
     last.entry_cost = 1e3  # tiles pay
     last.budget = last.row_bytes(last.dtype) + last.packed_bytes + last.feature_bytes
     assert last.tile_bytes == last.packed_bytes
-    last.budget -= 1
+    last.budget, last.search_bytes = last.budget - 1, 0
     assert last.tile_bytes < last.packed_bytes
