@@ -280,8 +280,8 @@ def test_exact_expectations_that_would_take_hours_are_refused(rng):
             staticmethod(getattr(stats.levy, name)) for name in ("pdf", "cdf", "sf", "ppf", "isf")
         )
 
-    x = rng.normal(size=500)
-    y = x + 0.5 * rng.standard_t(4, size=500)
+    x = rng.normal(size=400)
+    y = x + 0.5 * rng.standard_t(4, size=400)
     few = x[:80]
     for heavy in (stats.t(4.0, loc=few, scale=0.5), stats.cauchy(few, 0.5), stats.levy(few, 0.5)):
         result = fm.cce(few, y[:80], heavy, x_kernel=fm.RBF(1.0))

@@ -119,18 +119,18 @@ def test_cholesky_that_does_not_fit_says_at_once_what_it_needs(y_kernel, on_disk
 
 def test_limits_too_small_say_the_same(rng):
     """An early refusal knows the rank of the output kernel from some outputs, a later one from all."""
-    x = rng.normal(size=(20_000, 16))
-    y, p = np.sin(x[:, 0]) + 0.3 * rng.normal(size=(2, 20_000))
+    x = rng.normal(size=(10_000, 16))
+    y, p = np.sin(x[:, 0]) + 0.3 * rng.normal(size=(2, 10_000))
     needs = {}
-    for limit in ("30MB", "60MB"):
+    for limit in ("25MB", "36MB"):
         for call, parts in (fm.cce, (x, y, p)), (fm.plan, (x,)):
             options = {"y": y} if call is fm.plan else {}
             with pytest.raises(fm.MemoryLimitError, match="memory_limit is") as caught:
                 call(*parts, memory_limit=limit, **options)
             amount = re.search(r"(about|at least) (\d+) MB are needed", str(caught.value))
             needs[call, limit] = amount[1], int(amount[2])
-    assert [needs[fm.cce, limit][0] for limit in ("30MB", "60MB")] == ["about", "at least"]
-    least = needs[fm.cce, "60MB"][1]
+    assert [needs[fm.cce, limit][0] for limit in ("25MB", "36MB")] == ["about", "at least"]
+    least = needs[fm.cce, "36MB"][1]
     for (call, _), (_, need) in needs.items():  # a plan knows less: the observed outcomes only
         assert least <= need <= (1.35 if call is fm.plan else 1.2) * least, needs
     assert fm.cce(x, y, p, memory_limit=f"{least + 1}MB").info.solver == "cg"
