@@ -150,6 +150,8 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "isotonic_rows", loops.isotonic_rows);
   def(m, "events_first", loops.events_first);
   def(m, "isotonic_bits", loops.isotonic_bits);
+  def(m, "summarize_pairs", loops.summarize_pairs);
+  def(m, "count_pairs", loops.count_pairs);
   def(m, "panel_quantiles", loops.panel_quantiles);
   def(m, "panel_scores", loops.panel_scores);
   def(m, "panel_sizes", loops.panel_sizes);

@@ -5,6 +5,7 @@
 #include "loops/bumps.h"
 #include "loops/classes.h"
 #include "loops/closed_scores.h"
+#include "loops/comparable_pairs.h"
 #include "loops/corrections.h"
 #include "loops/count_log_masses.h"
 #include "loops/counts.h"
@@ -56,7 +57,7 @@ const loop_table loops = {
     mixture_quantiles, mid_ranks, outcome_bumps, lattice_sums, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
     correction_weights, error_sums, resampled_sums, linear_squares, running_weights, spread_pieces, comoments, spread_sums, check_losses, interval_scores, gamma_log_densities,
     symmetric_scores, two_piece_scores, exponential_scores, linear_scores, pareto_scores, log_laplace_scores, log_densities,
-    normal_mixture_logs, bounded_copy, gap_bounds, weight_shares, half_ratios, gaussian_rows, interval_rows, central_sums, dispersion_rows, symmetric_tails, interval_masses, piece_scores, piece_sums, isotonic_rows, events_first, isotonic_bits, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
+    normal_mixture_logs, bounded_copy, gap_bounds, weight_shares, half_ratios, gaussian_rows, interval_rows, central_sums, dispersion_rows, symmetric_tails, interval_masses, piece_scores, piece_sums, isotonic_rows, events_first, isotonic_bits, summarize_pairs, count_pairs, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
     step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, pivoted_basis, roots_of_forms,
     chebyshev_moments, add_quadratic_forms, smooth_panels, project_bumps, row_distances,
     matern_of_normals, matern_of_normal_pairs,

@@ -684,6 +684,19 @@ def summarize_rows(
 ) -> int:
     """Fill the arrays of `RowSummary` and return the first invalid row, or -1."""
 
+def summarize_pairs(
+    p: _F64,
+    labels: NDArray[np.int64],
+    predicted: NDArray[np.int32],
+    confidence: _F64,
+    chosen: _F64,
+    squares: _F64,
+    above: NDArray[np.int32],
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
+) -> int:
+    """Fill the same arrays from the probabilities (m,) of class 1 of two."""
+
 def cumulative_squares(p: NDArray[Any], labels: NDArray[np.int64], out: _F64) -> None:
     """Write ``sum_k (F_k - 1{label <= k})^2`` of each row, over all classes but the last."""
 
@@ -1004,6 +1017,19 @@ def isotonic_bits(
 
     Event i is bit ``i % 64`` of word ``i // 64``; further bits are 0. ``rows`` and ``sums`` (n // 2 + 2,)
     are scratch.
+    """
+
+def count_pairs(
+    rank: NDArray[np.int64],
+    until: NDArray[np.int64],
+    tree: NDArray[np.int64],
+    equal: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Write how many of the first ``until[i]`` rows have a greater rank, twice, and an equal one, once.
+
+    Ranks are from 0 to ``len(equal) - 1``, and ``until`` does not decrease. ``tree`` (one longer than
+    ``equal``) and ``equal`` are scratch of zeros.
     """
 
 def panel_quantiles(

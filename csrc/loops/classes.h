@@ -62,12 +62,17 @@ index_t summarize_rows(mat<const T> p, vec<const int64_t> labels, double toleran
                        vec<int32_t> above, vec<int32_t> before, vec<int32_t> after) {
   constexpr index_t lanes = 8;
   const index_t classes = p.m, even = classes - classes % lanes;
+  const bool narrow = classes <= 2 * lanes;  // a wrong guess of a branch costs as much as the row
   for (index_t i = 0; i < p.n; ++i) {
     const T* row = p[i];
     const row_range<T> range(p.row(i));
     if (!range.holds_probabilities(tolerance)) return i;
     index_t first = 0;
-    while (row[first] != range.high) ++first;
+    if (narrow) {
+      for (index_t j = classes - 1; j >= 0; --j) first = row[j] == range.high ? j : first;
+    } else {
+      while (row[first] != range.high) ++first;
+    }
     predicted[i] = static_cast<int32_t>(first);
     confidence[i] = range.high;
     if (labels.n == 0) continue;
@@ -83,7 +88,7 @@ index_t summarize_rows(mat<const T> p, vec<const int64_t> labels, double toleran
     // The square of the label's probability is left out, not subtracted: the difference would cancel.
     const index_t home = label / lanes * lanes;
     for (index_t j = 0; j < even; j += lanes) {
-      if (j == home) {
+      if (narrow || j == home) {
         for (index_t l = 0; l < lanes; ++l) {
           const double x = j + l == label ? 0.0 : static_cast<double>(row[j + l]);
           sum[l] += x * x;
@@ -104,6 +109,35 @@ index_t summarize_rows(mat<const T> p, vec<const int64_t> labels, double toleran
     above[i] = greater;
     before[i] = equal_before;
     after[i] = equal - 1 - equal_before;
+  }
+  return -1;
+}
+
+// `summarize_rows` of two classes, from the probabilities p of class 1; the other has 1 - p. Without branches, so that
+// labels that nobody can guess cost no more than others.
+inline index_t summarize_pairs(in p, vec<const int64_t> labels, vec<int32_t> predicted, out confidence, out chosen,
+                               out squares, vec<int32_t> above, vec<int32_t> before, vec<int32_t> after) {
+  bool valid = true;
+  for (index_t i = 0; i < p.n; ++i) valid &= (p[i] >= 0.0) & (p[i] <= 1.0);
+  if (!valid) {
+    index_t i = 0;
+    while (p[i] >= 0.0 && p[i] <= 1.0) ++i;
+    return i;
+  }
+  for (index_t i = 0; i < p.n; ++i) {
+    const double rest = 1.0 - p[i];
+    predicted[i] = p[i] > rest;
+    confidence[i] = greatest(rest, p[i]);
+  }
+  for (index_t i = 0; i < labels.n; ++i) {
+    const double rest = 1.0 - p[i];
+    const double own = labels[i] ? p[i] : rest, other = labels[i] ? rest : p[i];
+    const int32_t tied = other == own, second = labels[i] != 0;
+    chosen[i] = own;
+    squares[i] = other * other;
+    above[i] = other > own;
+    before[i] = tied & second;
+    after[i] = tied & (1 - second);
   }
   return -1;
 }

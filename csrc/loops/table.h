@@ -122,6 +122,10 @@ struct loop_table {
   void (*events_first)(vec<uint8_t> events, vec<const int64_t> starts, vec<const int64_t> counts);
   void (*isotonic_bits)(vec<const uint64_t> bits, index_t n, vec<const int64_t> places,
                         vec<int64_t> rows, vec<int64_t> sums, out fits);
+  index_t (*summarize_pairs)(in p, vec<const int64_t> labels, vec<int32_t> predicted, out confidence, out chosen,
+                             out squares, vec<int32_t> above, vec<int32_t> before, vec<int32_t> after);
+  void (*count_pairs)(vec<const int64_t> rank, vec<const int64_t> until, vec<int64_t> tree, vec<int64_t> equal,
+                      vec<int64_t> counts);
   void (*panel_quantiles)(vec<const int64_t> starts, in left, in half, ins density,
                           vec<const int64_t> places, in below, in above, ins levels, in rule,
                           ins nodes, ins series, outs values);

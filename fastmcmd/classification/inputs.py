@@ -184,7 +184,12 @@ class LabelledRows(SelectedRows):
     def check(self) -> LabelledRows:
         """Return these rows after one pass that checks that all are probabilities."""
         if self.namespace.on_host:
-            self.over_blocks(self.check_block)
+            if self.binary:
+                p = self.original(slice(None))
+                if not (p.min() >= 0 and p.max() <= 1):  # also if any is NaN
+                    self.refuse(int(np.argmin((p >= 0) & (p <= 1))))
+            else:
+                self.over_blocks(self.check_block)
             return self
         arrays, p = self.namespace, self.original(slice(None))
         xp = arrays.xp

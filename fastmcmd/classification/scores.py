@@ -10,7 +10,7 @@ from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import check_flag, check_positive
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import mean_of, metric
-from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.classification.summary import RowSummary, from_summaries
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -58,7 +58,7 @@ def log_score(
     """
     clip = check_clip(clip)
     rows = read(y, p, None, nan_policy, sum_tolerance, ignore_index=ignore_index)
-    return rows.scatter(log_score_of(summarize(rows)[0], clip))
+    return rows.scatter(from_summaries(rows, lambda summary: log_score_of(summary, clip)))
 
 
 nll = mean_of(
@@ -109,7 +109,9 @@ def brier_score(
     """
     rows = read(y, p, None, nan_policy, sum_tolerance, ignore_index=ignore_index)
     half = halved(scale_by_half, rows.classes)
-    return rows.scatter(brier_of(summarize(rows)[0], half))
+    if rows.binary:
+        return rows.scatter(_brier_of_pairs(rows, half))
+    return rows.scatter(from_summaries(rows, lambda summary: brier_of(summary, half)))
 
 
 mean_brier_score = mean_of(
@@ -209,6 +211,14 @@ def brier_of(summary: RowSummary, half: bool) -> Array:
     missing = 1.0 - summary.label_probability.astype(np.float64)
     score = summary.other_squares + missing * missing
     return score / 2 if half else score
+
+
+def _brier_of_pairs(rows: LabelledRows, half: bool) -> Array:
+    """Return `brier_score` of the valid rows from the probabilities of class 1."""
+    errors = rows.check().original(slice(None)).astype(np.float64)
+    errors -= rows.known_labels
+    errors *= errors
+    return errors if half else 2 * errors
 
 
 def ranked_probability_score_of(rows: LabelledRows, normalize: bool) -> Array:

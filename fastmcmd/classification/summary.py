@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd import _core
+from fastmcmd._base.annotations import AnyArray
+from fastmcmd._base.blocks import over_rows
 from fastmcmd.classification.bins import ClassBins
 from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array
 
-__all__ = ["RowSummary", "entropy_of_block", "summarize"]
+__all__ = ["RowSummary", "entropy_of_block", "from_summaries", "summarize"]
 
+_PAIRS = 1 << 13  # rows of two classes per block: half a megabyte of summaries
+_GROUP = 1 << 18  # rows of two classes for which another thread pays
 _SMALLEST = np.finfo(np.float64).tiny
 
 
@@ -47,6 +52,19 @@ class RowSummary:
     tied_after: NDArray[np.int32]
     entropy: Array | None
 
+    def part(self, rows: slice) -> RowSummary:
+        """Return views of some rows."""
+        return RowSummary(
+            self.predicted[rows],
+            self.confidence[rows],
+            self.label_probability[rows],
+            self.other_squares[rows],
+            self.above[rows],
+            self.tied_before[rows],
+            self.tied_after[rows],
+            None if self.entropy is None else self.entropy[rows],
+        )
+
 
 def summarize(
     rows: LabelledRows, entropy: bool = False, also: ClassBins | None = None
@@ -55,37 +73,10 @@ def summarize(
 
     The pass checks the probabilities. Without labels, arrays that depend on them are empty.
     """
-    m = len(rows)
-    labelled = m if rows.labels is not None else 0
-    kind = np.float64 if rows.binary else rows.p.dtype
-    summary = RowSummary(
-        np.empty(m, dtype=np.int32),
-        np.empty(m, dtype=kind),
-        np.empty(labelled, dtype=kind),
-        np.empty(labelled),
-        np.empty(labelled, dtype=np.int32),
-        np.empty(labelled, dtype=np.int32),
-        np.empty(labelled, dtype=np.int32),
-        np.empty(m) if entropy else None,
-    )
+    summary = _empty(rows, len(rows), entropy)
 
     def work(part: slice, block: Array) -> None:
-        bad = _core.summarize_rows(
-            block,
-            rows.labels_of(part),
-            rows.tolerance,
-            summary.predicted[part],
-            summary.confidence[part],
-            summary.label_probability[part],
-            summary.other_squares[part],
-            summary.above[part],
-            summary.tied_before[part],
-            summary.tied_after[part],
-        )
-        if bad >= 0:
-            rows.refuse(part.start + bad)
-        if summary.entropy is not None:
-            summary.entropy[part] = entropy_of_block(block)
+        _fill(rows, part, block, summary.part(part))
 
     if also is None:
         rows.over_blocks(work)
@@ -96,6 +87,80 @@ def summarize(
         also.work(part, block, sums)
 
     return summary, rows.over(work_and_bin, also.state, also.groups)
+
+
+def from_summaries(
+    rows: LabelledRows, value: Callable[[RowSummary], AnyArray], dtype: type = np.float64
+) -> AnyArray:
+    """Return numbers (m,) computed from the summary of each row, by blocks that stay in the cache."""
+    out: AnyArray = np.empty(len(rows), dtype=dtype)
+
+    def work(part: slice, block: Array) -> None:
+        summary = _empty(rows, part.stop - part.start)
+        _fill(rows, part, block, summary)
+        out[part] = value(summary)
+
+    def work_on_pairs(group: slice) -> None:
+        for start in range(group.start, group.stop, _PAIRS):
+            part = slice(start, min(start + _PAIRS, group.stop))
+            p = np.ascontiguousarray(rows.original(part), dtype=np.float64)
+            summary = _empty(rows, len(p))
+            bad = _core.summarize_pairs(
+                p,
+                rows.labels_of(part),
+                summary.predicted,
+                summary.confidence,
+                summary.label_probability,
+                summary.other_squares,
+                summary.above,
+                summary.tied_before,
+                summary.tied_after,
+            )
+            if bad >= 0:
+                rows.refuse(part.start + bad)
+            out[part] = value(summary)
+
+    if rows.binary:
+        over_rows(work_on_pairs, len(rows), _GROUP)
+    else:
+        rows.over_blocks(work)
+    return out
+
+
+def _empty(rows: LabelledRows, m: int, entropy: bool = False) -> RowSummary:
+    """Return a summary of m rows that is not filled yet."""
+    labelled = m if rows.labels is not None else 0
+    kind = np.float64 if rows.binary else rows.p.dtype
+    return RowSummary(
+        np.empty(m, dtype=np.int32),
+        np.empty(m, dtype=kind),
+        np.empty(labelled, dtype=kind),
+        np.empty(labelled),
+        np.empty(labelled, dtype=np.int32),
+        np.empty(labelled, dtype=np.int32),
+        np.empty(labelled, dtype=np.int32),
+        np.empty(m) if entropy else None,
+    )
+
+
+def _fill(rows: LabelledRows, part: slice, block: Array, summary: RowSummary) -> None:
+    """Write the summary of a block of rows after checking that all are probabilities."""
+    bad = _core.summarize_rows(
+        block,
+        rows.labels_of(part),
+        rows.tolerance,
+        summary.predicted,
+        summary.confidence,
+        summary.label_probability,
+        summary.other_squares,
+        summary.above,
+        summary.tied_before,
+        summary.tied_after,
+    )
+    if bad >= 0:
+        rows.refuse(part.start + bad)
+    if summary.entropy is not None:
+        summary.entropy[:] = entropy_of_block(block)
 
 
 def entropy_of_block(block: Array) -> Array:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import NanPolicy
-from fastmcmd._base.blocks import row_blocks
 from fastmcmd._base.checks import as_float, check_choice
 from fastmcmd.metrics.censoring import censoring_of, read_times
 from fastmcmd.metrics.metric import metric
 from fastmcmd.predictive.base import Array, PredictionLike
 
 __all__ = ["concordance_index"]
-
-_BLOCK = 1 << 22  # pairs per block
 
 
 @metric
@@ -63,7 +61,7 @@ def concordance_index(
     1996), as scikit-survival's ``concordance_index_censored``. "uno": Uno, Cai, Pencina, D'Agostino & Wei,
     *On the C-statistics for evaluating overall adequacy of risk prediction procedures with censored
     survival data* (Statistics in Medicine 2011). The index ranks; it says nothing about calibration, and
-    is not proper. The cost is O(n^2).
+    is not proper. The cost is O(n log n).
 
     Examples
     --------
@@ -99,13 +97,17 @@ def _pairs(
     y: Array, events: NDArray[np.bool_], predicted: Array, weights: Array
 ) -> tuple[float, float]:
     """Return the weight of concordant and of comparable pairs; the earlier row of a pair has the weight."""
-    first = np.flatnonzero(weights > 0)
-    agree = total = 0.0
-    for block in row_blocks(len(first), max(1, _BLOCK // len(y))):
-        i = first[block]
-        later = (y[i, None] < y) | ((y[i, None] == y) & ~events)
-        gap = predicted - predicted[i, None]
-        order = np.where(gap > 0, 1.0, np.where(gap == 0, 0.5, 0.0))
-        agree += float(weights[i] @ (later * order).sum(axis=1))
-        total += float(weights[i] @ later.sum(axis=1))
-    return agree, total
+    order = np.lexsort((events, -y))  # late rows first, and of equal times censored ones
+    values, rank = np.unique(predicted, return_inverse=True)
+    times, is_event = y[order], events[order]
+    # Comparable with an event are all rows before the first event of its time.
+    starts = np.flatnonzero(
+        np.r_[True, (times[1:] != times[:-1]) | (is_event[1:] != is_event[:-1])]
+    )
+    until = np.repeat(starts, np.diff(np.r_[starts, len(y)]))
+    counts = np.empty(len(y), dtype=np.int64)
+    tree, equal = (np.zeros(len(values) + extra, dtype=np.int64) for extra in (1, 0))
+    _core.count_pairs(rank.astype(np.int64)[order], until.astype(np.int64), tree, equal, counts)
+    weights = weights[order]
+    agree, total = (float(np.einsum("i,i->", weights, pairs)) for pairs in (counts, until))
+    return agree / 2, total

@@ -222,12 +222,14 @@ class Weibull(_Lifetime):
         with np.errstate(over="ignore", invalid="ignore"):
             log_mean = scipy.special.gammaln(1 + inverse)
             # Var / mean^2 = Gamma(1 + 2u) / Gamma(1 + u)^2 - 1
-            excess = _gamma_excess(inverse)
-            relative = np.where(
-                excess > 700, excess / 2, np.log(np.expm1(np.minimum(excess, 700))) / 2
-            )
+            excess = _gamma_excess(inverse, log_mean)
+            relative = np.log(np.expm1(np.minimum(excess, 700))) / 2
+            if (heavy := excess > 700).any():
+                relative = np.where(heavy, excess / 2, relative)
             std = np.exp(relative + log_mean + np.log(self.scale))
-        return np.asarray(np.where(inverse < _FLAT, np.pi / np.sqrt(6) * inverse * self.scale, std))
+        if (flat := inverse < _FLAT).any():
+            std = np.where(flat, np.pi / np.sqrt(6) * inverse * self.scale, std)
+        return np.asarray(std)
 
     def _integrated(self) -> NDArray[np.bool_]:
         return self.concentration > _NARROW
@@ -245,9 +247,12 @@ class Weibull(_Lifetime):
 
     def _log_prob(self, y: Array, shape: Array, scale: Array) -> Array:
         log_z = log_ratio(y, scale)
-        above = np.log(shape) - np.log(scale) + (shape - 1) * log_z - np.exp(shape * log_z)
-        at_zero = np.where(shape == 1, -np.log(scale), np.where(shape < 1, np.inf, -np.inf))
-        return np.where((y < 0) | np.isposinf(y), -np.inf, np.where(y == 0, at_zero, above))
+        density = np.log(shape) - np.log(scale) + (shape - 1) * log_z - np.exp(shape * log_z)
+        if (outside := ~((y > 0) & (y < np.inf))).any():
+            at_zero = np.where(shape == 1, -np.log(scale), np.where(shape < 1, np.inf, -np.inf))
+            beyond = np.where(y == 0, at_zero, np.where(np.isnan(y), np.nan, -np.inf))
+            density = np.where(outside, beyond, density)
+        return np.asarray(density)
 
     def density_terms(self) -> list[DensityTerm] | None:
         """Return the density, for the core; None if large shapes lose digits."""
@@ -289,13 +294,18 @@ def _power(y: Array, shape: Array, scale: Array) -> Array:
     return np.asarray(np.exp(shape * log_ratio(y, scale)))
 
 
-def _gamma_excess(u: Array) -> Array:
-    """Return ``log Gamma(1 + 2 u) - 2 log Gamma(1 + u)``, by its series for small u."""
-    plain = scipy.special.gammaln(1 + 2 * u) - 2 * scipy.special.gammaln(1 + u)
-    # sum over k >= 2 of zeta(k) (-u)^k (2^k - 2) / k
-    small = np.minimum(u, 0.05)
-    series = sum(scipy.special.zeta(k) * (-small) ** k * (2.0**k - 2) / k for k in range(2, 20))
-    return np.where(u < 0.05, series, plain)
+def _gamma_excess(u: Array, log_gamma: Array) -> Array:
+    """Return ``log Gamma(1 + 2 u) - 2 log Gamma(1 + u)``, by its series for small u.
+
+    ``log_gamma`` is ``log Gamma(1 + u)``.
+    """
+    excess = scipy.special.gammaln(1 + 2 * u) - 2 * log_gamma
+    small = np.flatnonzero(u < 0.05)
+    if len(small):  # sum over k >= 2 of zeta(k) (-u)^k (2^k - 2) / k
+        k = np.arange(2.0, 20.0)
+        terms = np.concatenate([np.zeros(2), scipy.special.zeta(k) * (2.0**k - 2) / k])
+        excess[small] = np.polynomial.polynomial.polyval(-u[small], terms)
+    return np.asarray(excess)
 
 
 class GeneralizedPareto(_Lifetime):

@@ -100,12 +100,16 @@ class LogNormal(Family):
     def std(self) -> Array:
         """Standard deviations (n,) of Y; infinite where they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
-            square = self.sigma**2
+            square, mean = self.sigma**2, self.mean
             ratio = np.where(square > _TINY_SQUARE, np.sqrt(np.expm1(square)), self.sigma)
-            wide = np.exp(self.mu + square) * np.sqrt(-np.expm1(-square))  # without exp(square)
-            half = np.exp((self.mu + square / 2) / 2)
-            narrow = np.where(np.isinf(self.mean), half * ratio * half, ratio * self.mean)
-            return np.where(square > _WIDE_SQUARE, wide, narrow)
+            std = ratio * mean
+            if (infinite := np.isinf(mean)).any():
+                half = np.exp((self.mu + square / 2) / 2)
+                std = np.where(infinite, half * ratio * half, std)
+            if (wide := square > _WIDE_SQUARE).any():  # without exp(square)
+                large = np.exp(self.mu + square) * np.sqrt(-np.expm1(-square))
+                std = np.where(wide, large, std)
+            return np.asarray(std)
 
     def _freeze(self) -> Any:
         from scipy import stats

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastmcmd import _core
 from fastmcmd._base.annotations import Array, Nodes, RandomState
-from fastmcmd._base.checks import as_array, check_choice, check_count
+from fastmcmd._base.blocks import over_rows
+from fastmcmd._base.checks import all_finite, as_array, check_choice, check_count
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import Predictive
@@ -14,6 +16,8 @@ from fastmcmd.predictive.draws import ESTIMATORS, UNBIASED, refuse_density
 from fastmcmd.predictive.numerics.spread import root_of_squares
 
 __all__ = ["WeightedDraws", "pair_share"]
+
+_BLOCK = 1 << 14  # draws per block, whose temporaries stay in the cache
 
 
 def pair_share(shares: Array) -> Array:
@@ -66,39 +70,46 @@ class WeightedDraws(Predictive):
     has_density = False
 
     def __init__(self, array: ArrayLike, weights: ArrayLike | None = None) -> None:
-        values = as_array(array, "array").astype(np.float64)
+        values = as_array(array, "array").astype(np.float64, copy=False)
         if values.ndim != 2 or values.size == 0:
             raise ValueError(f"array of draws has shape {values.shape}; (n, m) is needed")
-        if np.isinf(values).any():
+        missing = None if all_finite(values) else np.isnan(values)
+        if missing is not None and np.isinf(values).any():
             row = int(np.isinf(values).any(axis=1).argmax())
             raise RowError(f"array of draws holds infinity (first in row {row})", row)
-        missing = np.isnan(values)
-        masses = np.ones(values.shape) if weights is None else as_array(weights, "weights")
+        masses = np.ones(values.shape[1]) if weights is None else as_array(weights, "weights")
         if masses.shape not in (values.shape, values.shape[1:]):
             raise ValueError(
                 f"weights have shape {masses.shape} and array has {values.shape}; weights of shape "
                 f"{values.shape} or {values.shape[1:]} are needed: one per member"
             )
-        masses = np.where(missing, 0.0, masses)
-        if not (np.isfinite(masses).all() and (masses >= 0).all()):
+        masses = np.broadcast_to(masses.astype(np.float64, copy=False), values.shape)
+        if missing is not None:
+            masses = np.where(missing, 0.0, masses)
+        if not (masses.min() >= 0 and masses.max() < np.inf):  # false if any is NaN
             raise ValueError("weights hold negative, infinite or missing values; all must be >= 0")
-        largest = masses.max(axis=1, keepdims=True)
+        largest = masses.max(axis=1)
         if (largest == 0).any():
+            row = int((largest == 0).argmax())
             raise RowError(
-                f"row {int((largest[:, 0] == 0).argmax())} of array has no member with positive weights; "
-                "leave such rows out",
-                int((largest[:, 0] == 0).argmax()),
+                f"row {row} of array has no member with positive weights; leave such rows out", row
             )
-        masses = masses / largest  # sums cannot overflow
-        masses /= masses.sum(axis=1, keepdims=True)
-        order = np.argsort(np.where(missing, np.inf, values), axis=1, kind="stable")
-        values = np.take_along_axis(values, order, axis=1)
-        last = np.nanmax(values, axis=1, keepdims=True)
-        self._set(
-            np.where(np.isnan(values), last, values),
-            np.take_along_axis(masses, order, axis=1),
-            None if missing.any() else order,
-        )
+        ascending, shares = np.empty(values.shape), np.empty(values.shape)
+        order = np.empty(values.shape, dtype=np.intp)
+
+        def sort(rows: slice) -> None:
+            share = masses[rows] / largest[rows, None]  # sums cannot overflow
+            share /= share.sum(axis=1, keepdims=True)
+            np.copyto(order[rows], np.argsort(values[rows], axis=1))  # NaN last
+            places = order[rows] + np.arange(share.size, step=share.shape[1])[:, None]
+            ascending[rows] = values[rows].ravel().take(places)
+            shares[rows] = share.ravel().take(places)
+
+        over_rows(sort, len(values), max(1, _BLOCK // values.shape[1]))
+        if missing is not None:
+            last = np.nanmax(ascending, axis=1, keepdims=True)
+            ascending = np.where(np.isnan(ascending), last, ascending)
+        self._set(ascending, shares, order if missing is None else None)
 
     def _set(self, values: Array, weights: Array, order: NDArray[np.intp] | None) -> None:
         self.values, self.weights = values, weights
@@ -209,6 +220,18 @@ class WeightedDraws(Predictive):
         """Number of draws per row."""
         return int(self.values.shape[1])
 
+    def _scores(self, y: ArrayLike) -> Array:
+        outcomes = np.array(np.broadcast_to(self.outcomes(y), self.shape))
+        if not all_finite(outcomes):
+            return super().crps(y)
+        scores = np.empty(len(outcomes))
+
+        def score(rows: slice) -> None:  # rows are ascending, so their parts need no copies
+            _core.step_scores(self.values[rows], self.weights[rows], outcomes[rows], scores[rows])
+
+        over_rows(score, len(scores), max(1, _BLOCK // self.node_count))
+        return scores
+
     def crps(self, y: ArrayLike, estimator: str = "qd") -> Array:
         """Return the continuous ranked probability score (n,).
 
@@ -227,7 +250,7 @@ class WeightedDraws(Predictive):
         without bias (of equal weights, this is the "fair" score of Ferro 2014).
         """
         check_choice(estimator, "estimator", ESTIMATORS)
-        score = super().crps(y)
+        score = self._scores(y)
         if estimator not in UNBIASED:
             return score
         if (single := (self.weights > 0).sum(axis=1) < 2).any():

@@ -17,9 +17,8 @@ _ROUNDING = 1e-9  # rounding of a position at an edge, so that the scale of weig
 def positive_std(prediction: Predictive) -> Array:
     """Return standard deviations (n,); raise an error unless all are positive and finite."""
     std = np.asarray(prediction.std)
-    bad = ~(np.isfinite(std) & (std > 0))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
+    if not (std.min(initial=1.0) > 0 and std.max(initial=1.0) < np.inf):
+        row = int(np.flatnonzero(~(np.isfinite(std) & (std > 0)))[0])
         raise RowError(
             f"prediction has a std of {std[row]:g} in row {row}; all must be positive and finite to be "
             "rescaled",

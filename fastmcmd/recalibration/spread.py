@@ -57,8 +57,10 @@ class StdScaling(Recalibrator):
     def learn(self, rows: Outcomes) -> None:
         """Set the factor."""
         rescale(rows.prediction.take(np.arange(1)), 1.0)  # refuses counts before, not after
-        z = (rows.y - rows.prediction.mean) / positive_std(rows.prediction)
-        scale = float(np.sqrt(rows.mean(z * z)))
+        z = rows.y - rows.prediction.mean
+        z /= positive_std(rows.prediction)
+        z *= z
+        scale = float(np.sqrt(rows.mean(z)))
         if not (np.isfinite(scale) and scale > 0):
             raise ValueError(
                 f"the root mean square of (y - mean) / std is {scale:g}; a positive finite one is needed"

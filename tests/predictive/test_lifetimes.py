@@ -157,3 +157,31 @@ def test_scoringrules_agrees_on_log_scores(rng):
         with np.errstate(all="ignore"):
             np.testing.assert_allclose(-prediction.log_prob(at), expected, rtol=1e-10)
     assert as_predictive(stats.logistic(loc, scale), 50).crps(y).shape == (50,)
+
+
+def test_weibull_std_against_many_digits():
+    import mpmath
+
+    shapes = np.array([0.01, 0.05, 0.3, 0.9, 1.0, 1.9, 5.0, 19.9, 20.0, 20.1, 100.0, 1e4, 1e8])
+    actual = fm.Weibull(shapes, 2.0).std
+    with mpmath.workdps(60):
+        for shape, std in zip(shapes, actual, strict=True):
+            u = 1 / mpmath.mpf(float(shape))
+            expected = 2 * mpmath.sqrt(mpmath.gamma(1 + 2 * u) - mpmath.gamma(1 + u) ** 2)
+            assert abs(std / expected - 1) < 1e-12, shape
+    row_by_row = [fm.Weibull([shape], 2.0).std[0] for shape in shapes]
+    np.testing.assert_array_equal(actual, row_by_row)  # other rows do not matter
+
+
+def test_weibull_and_log_normal_where_rows_differ(rng):
+    shape, scale = np.array([0.5, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, 1e-300, 1e300])
+    for y in (0.0, -1.0, np.inf, np.nan, 1e-12, 1.0, 1e305):
+        values = np.full(4, y)
+        values_of_all = fm.Weibull(shape, scale).log_prob(values)
+        row_by_row = [
+            fm.Weibull([a], [b]).log_prob([y])[0] for a, b in zip(shape, scale, strict=True)
+        ]
+        np.testing.assert_array_equal(values_of_all, row_by_row)
+    mu, sigma = np.array([0.0, 0.0, 700.0, -700.0, 0.0]), np.array([1.0, 1e-9, 6.0, 40.0, 5.0])
+    row_by_row = [fm.LogNormal([a], [b]).std[0] for a, b in zip(mu, sigma, strict=True)]
+    np.testing.assert_array_equal(fm.LogNormal(mu, sigma).std, row_by_row)

@@ -12,10 +12,14 @@ __all__ = ["from_log", "log_ratio"]
 def log_ratio(y: Array, scale: Array) -> Array:
     """Return ``log(y / scale)`` for y > 0, to rounding of itself also near 1; -inf for y <= 0."""
     ratio = np.maximum(y, 0.0) / scale
-    near = np.log1p((y - scale) / scale)
-    far = np.log(np.maximum(y, 0.0)) - np.log(scale)
-    usual = np.where(np.abs(ratio - 1) < 0.5, near, np.log(ratio))
-    return np.where((ratio > 1e-290) & (ratio < 1e290), usual, far)
+    logs = np.log(ratio)
+    near = np.abs(ratio - 1) < 0.5
+    np.log1p((y - scale) / scale, out=logs, where=near)
+    extreme = ~((ratio > 1e-290) & (ratio < 1e290))
+    if extreme.any():
+        far = np.log(np.maximum(y, 0.0)) - np.log(scale)
+        logs = np.where(extreme, far, logs)
+    return np.asarray(logs)
 
 
 def from_log(log_z: Array, scale: Array) -> Array:
