@@ -49,7 +49,7 @@ def test_product_with_cosine_is_within_its_bound(name, form):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fm.ToleranceWarning)
         result = fm.cce(x, y, prediction, x_kernel=fm.Constant(1.0), y_kernel=kernel, lam=0.01)
-    levels = (np.arange(4_000) + 0.5) / 4_000
+    levels = (np.arange(2_000) + 0.5) / 2_000
     nodes = prediction.take(np.array([0])).quantile(levels)[0]
     cross, self_term = kernel(y, nodes).mean(), kernel(nodes, nodes).mean()
     truth = np.sqrt(max(kernel(y, y).mean() - 2 * cross + self_term, 0.0)) / 1.01

@@ -87,7 +87,7 @@ def test_small_and_large_limits_agree(rng):
     x = rng.normal(size=(2500, 80)).astype("float32")
     y, p = rng.normal(size=2500), rng.normal(size=2500)
     options = {"x_kernel": fm.RBF(1 / 80), "y_kernel": fm.RBF(0.5), "solver": "cg"}
-    small = fm.cce(x, y, p, memory_limit="28MB", **options)
+    small = fm.cce(x, y, p, memory_limit="25MB", **options)
     large = fm.cce(x, y, p, memory_limit="2GB", **options)
     assert (small.info.cache, large.info.cache) == ("partly packed", "packed")
     assert abs(small.values - large.values).max() <= small.error_bound + large.error_bound
