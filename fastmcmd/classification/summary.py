@@ -52,6 +52,14 @@ class RowSummary:
     tied_after: NDArray[np.int32]
     entropy: Array | None
 
+    @property
+    def from_core(self) -> tuple[AnyArray, AnyArray, AnyArray, Array, AnyArray, AnyArray, AnyArray]:
+        """The arrays that the core fills, in its order."""
+        return (
+            self.predicted, self.confidence, self.label_probability, self.other_squares, self.above,
+            self.tied_before, self.tied_after,
+        )  # fmt: skip
+
     def part(self, rows: slice) -> RowSummary:
         """Return views of some rows."""
         return RowSummary(
@@ -105,17 +113,7 @@ def from_summaries(
             part = slice(start, min(start + _PAIRS, group.stop))
             p = np.ascontiguousarray(rows.original(part), dtype=np.float64)
             summary = _empty(rows, len(p))
-            bad = _core.summarize_pairs(
-                p,
-                rows.labels_of(part),
-                summary.predicted,
-                summary.confidence,
-                summary.label_probability,
-                summary.other_squares,
-                summary.above,
-                summary.tied_before,
-                summary.tied_after,
-            )
+            bad = _core.summarize_pairs(p, rows.labels_of(part), *summary.from_core)
             if bad >= 0:
                 rows.refuse(part.start + bad)
             out[part] = value(summary)
@@ -145,18 +143,7 @@ def _empty(rows: LabelledRows, m: int, entropy: bool = False) -> RowSummary:
 
 def _fill(rows: LabelledRows, part: slice, block: Array, summary: RowSummary) -> None:
     """Write the summary of a block of rows after checking that all are probabilities."""
-    bad = _core.summarize_rows(
-        block,
-        rows.labels_of(part),
-        rows.tolerance,
-        summary.predicted,
-        summary.confidence,
-        summary.label_probability,
-        summary.other_squares,
-        summary.above,
-        summary.tied_before,
-        summary.tied_after,
-    )
+    bad = _core.summarize_rows(block, rows.labels_of(part), rows.tolerance, *summary.from_core)
     if bad >= 0:
         rows.refuse(part.start + bad)
     if summary.entropy is not None:

@@ -113,9 +113,8 @@ class WeightedDraws(Predictive):
 
     def _set(self, values: Array, weights: Array, order: NDArray[np.intp] | None) -> None:
         self.values, self.weights = values, weights
-        self._order = (
-            order  # original position of each value in its row; None if members are missing
-        )
+        # The original position of each value in its row; None if members are missing.
+        self._order = order
 
     def members(self, purpose: str) -> tuple[Array, Array]:
         """Return draws and weights (n, m) in the order in which they came."""
