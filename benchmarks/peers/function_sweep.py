@@ -11,32 +11,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
 import warnings
 
 import numpy as np
 
 from benchmarks.peers.functions.pairs import Pair
-from benchmarks.peers.timing import report
+from benchmarks.peers.timing import alternate, report
 
 SIZES = 1_000, 100_000
-PATIENCE, LEAST_ROUNDS, MOST_ROUNDS = 0.5, 3, 25  # seconds for one function and size, repetitions
-LONGEST = 10.0  # seconds beyond which a peer runs once
-
-
-def alternate(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
-    """Return the seconds of alternating runs of ours and theirs."""
-    seconds: list[list[float]] = [[], []]
-    begin = time.perf_counter()
-    while len(seconds[0]) < MOST_ROUNDS:
-        for times, function in zip(seconds, (pair.ours, pair.theirs), strict=True):
-            start = time.perf_counter()
-            function()
-            times.append(time.perf_counter() - start)
-        elapsed = time.perf_counter() - begin
-        if elapsed > LONGEST or (elapsed > PATIENCE and len(seconds[0]) >= LEAST_ROUNDS):
-            break
-    return np.asarray(seconds[0]), np.asarray(seconds[1])
+# Repetitions, seconds for one function and size, and seconds beyond which a slow peer runs once.
+TIMING = {"most": 25, "patience": 0.5, "least": 3, "longest": 10.0}
 
 
 def difference(pair: Pair) -> float:
@@ -74,7 +58,7 @@ def main(peers: str, _: str = "", pattern: str = "") -> None:
                         row["difference"] = difference(pair)
                     except AssertionError as error:
                         wrong.append(f"{name}, {n} rows: {error}")
-                    ours, theirs = alternate(pair)
+                    ours, theirs = alternate([pair.ours, pair.theirs], **TIMING).T
                 row[f"ours {n:,}, ms"] = 1e3 * float(ours.min())
                 row[f"theirs {n:,}, ms"] = 1e3 * float(theirs.min())
                 row[f"ratio {n:,}"] = float(ours.min() / theirs.min())

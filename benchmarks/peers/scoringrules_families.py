@@ -9,7 +9,6 @@ and alone.
 from __future__ import annotations
 
 import sys
-import time
 import warnings
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import fastmcmd as fm
-from benchmarks.peers.timing import report
+from benchmarks.peers.timing import alternate, report
 
 LONGEST = 1.0  # expected seconds beyond which larger sizes are left out
 SIZES = 1_000, 100_000, 1_000_000
-PATIENCE, ROUNDS = 0.4, 15  # seconds for one function and size, and most repetitions
 
 
 def arguments(rng, n):
@@ -100,21 +98,6 @@ def mixture_of_columns(means, stds, weights):
 FAMILIES = {"mixnorm": mixture_of_columns}
 
 
-def alternate(functions):
-    """Return the shortest of alternating runs of each function, in seconds."""
-    best, elapsed = [np.inf] * len(functions), 0.0
-    for _ in range(ROUNDS):
-        for k, function in enumerate(functions):
-            start = time.perf_counter()
-            function()
-            seconds = time.perf_counter() - start
-            best[k] = min(best[k], seconds)
-            elapsed += seconds
-        if elapsed > PATIENCE:
-            break
-    return best
-
-
 def _unchanged(function, y, *values, **keywords):
     """Call a function that may overwrite its outcomes."""
     return function(y.copy(), *values, **keywords)
@@ -154,7 +137,7 @@ def main(pattern=""):
                             partial(score, outcomes, prediction),
                             partial(_unchanged, peer, y, *values, **keywords),
                         ]
-                    )
+                    ).min(axis=0)
                 row["slowest"] = max(seconds) if n == SIZES[0] else row["slowest"]
                 row[f"ours {n:,}, ms"], row[f"alone {n:,}, ms"], row[f"theirs {n:,}, ms"] = (
                     1e3 * s for s in seconds

@@ -11,6 +11,8 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
+
 
 def best(function, repeats=5, warm=1):
     """Return the shortest of several runs in seconds, and the last result; first runs compile."""
@@ -22,6 +24,24 @@ def best(function, repeats=5, warm=1):
         result = function()
         seconds.append(time.perf_counter() - start)
     return min(seconds), result
+
+
+def alternate(functions, most=15, patience=0.4, least=1, longest=np.inf):
+    """Return the seconds (rounds, functions) of runs of each function, one after the other in each round.
+
+    They end after ``most`` rounds, or when ``least`` have taken ``patience`` seconds, or any ``longest``.
+    """
+    rounds, elapsed = [], 0.0
+    while len(rounds) < most and elapsed <= longest:
+        if len(rounds) >= least and elapsed > patience:
+            break
+        rounds.append([])
+        for function in functions:
+            start = time.perf_counter()
+            function()
+            rounds[-1].append(time.perf_counter() - start)
+        elapsed += sum(rounds[-1])
+    return np.array(rounds)
 
 
 def peak_bytes(function):

@@ -248,10 +248,9 @@ class Weibull(_Lifetime):
     def _log_prob(self, y: Array, shape: Array, scale: Array) -> Array:
         log_z = log_ratio(y, scale)
         density = np.log(shape) - np.log(scale) + (shape - 1) * log_z - np.exp(shape * log_z)
-        if (outside := ~((y > 0) & (y < np.inf))).any():
+        if (outside := (y <= 0) | (y == np.inf)).any():
             at_zero = np.where(shape == 1, -np.log(scale), np.where(shape < 1, np.inf, -np.inf))
-            beyond = np.where(y == 0, at_zero, np.where(np.isnan(y), np.nan, -np.inf))
-            density = np.where(outside, beyond, density)
+            density = np.where(outside, np.where(y == 0, at_zero, -np.inf), density)
         return np.asarray(density)
 
     def density_terms(self) -> list[DensityTerm] | None:

@@ -145,14 +145,9 @@ class LinearProblem:
     def operator(self, dtype: DType, search_bytes: int = 0) -> GramOperator:
         """Return K in tiles of ``dtype``; searches for landmarks take ``search_bytes`` of the budget."""
         operator = GramOperator(
-            self.backend,
-            self.kernel,
-            self.x,
-            dtype,
-            self.budget - search_bytes,
-            self.products,
+            self.backend, self.kernel, self.x, dtype, self.budget - search_bytes, self.products,
             search_bytes,
-        )
+        )  # fmt: skip
         self._permit_quantized(operator)
         return operator
 

@@ -28,6 +28,17 @@ NO_COUNTERPART = {
 }
 
 
+def with_weights(name, ours, theirs, y, prediction, weights):
+    """Return pairs of two functions of outcomes and predictions, without and with weights of rows."""
+    return {
+        name: Pair(lambda: ours(y, prediction), lambda: theirs(y, prediction)),
+        f"{name}, weights": Pair(
+            lambda: ours(y, prediction, sample_weight=weights),
+            lambda: theirs(y, prediction, sample_weight=weights),
+        ),
+    }
+
+
 def pairs(rng, n):
     """Return pairs by name."""
     from sklearn import calibration
@@ -45,23 +56,18 @@ def pairs(rng, n):
         return calibration._SigmoidCalibration().fit(scores, event)
 
     table = {
-        "mean_absolute_error": Pair(
-            lambda: metrics.mae(y, mean), lambda: sk.mean_absolute_error(y, mean)
+        **with_weights(
+            "mean_absolute_error", metrics.mae, sk.mean_absolute_error, y, mean, weights
         ),
-        "mean_absolute_error, weights": Pair(
-            lambda: metrics.mae(y, mean, sample_weight=weights),
-            lambda: sk.mean_absolute_error(y, mean, sample_weight=weights),
+        **with_weights(
+            "root_mean_squared_error", metrics.rmse, sk.root_mean_squared_error, y, mean, weights
         ),
+        **with_weights("r2_score", metrics.r2, sk.r2_score, y, mean, weights),
+        **with_weights("log_loss", c.nll, sk.log_loss, labels, many, weights),
+        **with_weights("roc_auc_score, two classes", c.auroc, sk.roc_auc_score, event, p, weights),
         "mean_absolute_error, vectors": Pair(
             lambda: metrics.mae(vectors, predicted),
             lambda: sk.mean_absolute_error(vectors, predicted),
-        ),
-        "root_mean_squared_error": Pair(
-            lambda: metrics.rmse(y, mean), lambda: sk.root_mean_squared_error(y, mean)
-        ),
-        "root_mean_squared_error, weights": Pair(
-            lambda: metrics.rmse(y, mean, sample_weight=weights),
-            lambda: sk.root_mean_squared_error(y, mean, sample_weight=weights),
         ),
         "mean_squared_error": Pair(
             lambda: metrics.rmse(y, mean) ** 2, lambda: sk.mean_squared_error(y, mean)
@@ -75,11 +81,6 @@ def pairs(rng, n):
             lambda: sk.median_absolute_error(y, mean, sample_weight=weights),
             rtol=1e-3,
             note="midpoints of weighted medians differ",
-        ),
-        "r2_score": Pair(lambda: metrics.r2(y, mean), lambda: sk.r2_score(y, mean)),
-        "r2_score, weights": Pair(
-            lambda: metrics.r2(y, mean, sample_weight=weights),
-            lambda: sk.r2_score(y, mean, sample_weight=weights),
         ),
         "mean_pinball_loss": Pair(
             lambda: metrics.mean_check_score(
@@ -113,24 +114,12 @@ def pairs(rng, n):
             lambda: c.confusion_matrix(event, p), lambda: sk.confusion_matrix(event, p > 0.5)
         ),
         "log_loss, two classes": Pair(lambda: c.nll(event, p), lambda: sk.log_loss(event, p)),
-        "log_loss": Pair(lambda: c.nll(labels, many), lambda: sk.log_loss(labels, many)),
-        "log_loss, weights": Pair(
-            lambda: c.nll(labels, many, sample_weight=weights),
-            lambda: sk.log_loss(labels, many, sample_weight=weights),
-        ),
         "brier_score_loss, two classes": Pair(
             lambda: c.mean_brier_score(event, p), lambda: sk.brier_score_loss(event, p)
         ),
         "brier_score_loss": Pair(
             lambda: c.mean_brier_score(labels, many),
             lambda: sk.brier_score_loss(labels, many, labels=np.arange(10)),
-        ),
-        "roc_auc_score, two classes": Pair(
-            lambda: c.auroc(event, p), lambda: sk.roc_auc_score(event, p)
-        ),
-        "roc_auc_score, two classes, weights": Pair(
-            lambda: c.auroc(event, p, sample_weight=weights),
-            lambda: sk.roc_auc_score(event, p, sample_weight=weights),
         ),
         "roc_auc_score": Pair(
             lambda: c.auroc(labels, many),
