@@ -86,8 +86,8 @@ class Censoring:
     def __init__(self, times: Array, events: NDArray[np.bool_]) -> None:
         at, censored = np.unique(times[~events], return_counts=True)
         # Rows with an event at the time of a censored row are no longer at risk of being censored.
-        at_risk = len(times) - np.searchsorted(np.sort(times), at)
-        at_risk = at_risk - np.array([np.count_nonzero(times[events] == t) for t in at], dtype=int)
+        later = len(times) - np.searchsorted(np.sort(times), at, side="right")
+        at_risk = later + censored
         self._times, self._shares = at, np.concatenate([[1.0], np.cumprod(1 - censored / at_risk)])
 
     def before(self, times: Array) -> Array:
