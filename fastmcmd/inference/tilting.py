@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fastmcmd._base.cached import cached_property
+from fastmcmd.backends.tall_skinny import eigh, inner
 from fastmcmd.inference.corrections import (
     COUNTS_ABOVE,
     COUNTS_BELOW,
@@ -212,8 +213,8 @@ def output_metric(nodes: Nodes, probabilities: Array, ridge: float, weights: Arr
         features -= np.einsum("nk,nkr->nr", masses, features)[:, None, :]
         features *= np.sqrt(masses * share[:, None])[:, :, None]
         flat = features.reshape(-1, size)
-        total += flat.T @ flat
-    largest = float(np.linalg.eigvalsh(total)[-1])
+        total += inner(flat, flat)
+    largest = float(eigh(total, vectors=False)[0][-1])
     if not largest > 0:
         return np.eye(size)
     return np.asarray(np.linalg.inv(total / largest + ridge * np.eye(size)))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fastmcmd._base.annotations import RandomState
 from fastmcmd._base.checks import check_count
+from fastmcmd.backends.tall_skinny import eigh, inner, times
 from fastmcmd.inference.corrections import reason_against, starting_point
 from fastmcmd.inference.inputs import input_map
 from fastmcmd.inference.smoother import Basis, Smoother
@@ -144,7 +145,7 @@ class WitnessTilting(LocalRecalibrator):
         if not len(self.steps_):
             return prediction
         nodes = nodes_of(prediction, float(self.start_[0]), float(self.start_[1]), NODES)
-        log_weights = nodes.heights(features @ self.coefficients_)
+        log_weights = nodes.heights(times(features, self.coefficients_))
         if prediction.discrete:
             return TiltedCounts(prediction, nodes.values[:, 0], log_weights)
         log_weights -= log_weights.max(axis=1, keepdims=True)
@@ -210,20 +211,20 @@ class _Part:
     def __init__(self, task: _TiltingTask, lam: float, train: NDArray[np.bool_]) -> None:
         self.task = task
         self.weights = np.where(train, task.weights, 0.0)
-        gram = (task.inputs * self.weights[:, None]).T @ task.inputs
-        basis = Basis(task.smoother, *np.linalg.eigh(gram), float(self.weights.sum()))
+        gram = inner(task.inputs, task.inputs, scale=self.weights)
+        basis = Basis(task.smoother, *eigh(gram), float(self.weights.sum()))
         vectors = basis.vectors[:, basis.significant]
-        self.smoothing = (vectors * basis.shrinkage(lam)) @ vectors.T
+        self.smoothing = times(vectors * basis.shrinkage(lam), vectors.T)
         self.total = np.zeros((task.inputs.shape[1], task.nodes.map.size))
 
     def direction(self) -> Array:
         """Return the coefficients (m, r) of the next round, for a step of 1."""
         nodes, inputs = self.task.nodes, self.task.inputs
-        p = nodes.tilted(nodes.heights(inputs @ self.total))
+        p = nodes.tilted(nodes.heights(times(inputs, self.total)))
         residual = self.task.outcomes - nodes.means(p)
         metric = output_metric(nodes, p, _RIDGE, self.weights)
-        sums = (inputs * self.weights[:, None]).T @ residual
-        return np.asarray(self.smoothing @ sums @ metric)
+        sums = inner(inputs, residual, scale=self.weights)
+        return times(times(self.smoothing, sums), metric)
 
 
 def _boosted(task: _TiltingTask, lam: float, folds: int, rounds: int) -> _Boosted:
@@ -238,7 +239,7 @@ def _boosted(task: _TiltingTask, lam: float, folds: int, rounds: int) -> _Booste
         directions = [part.direction() for part in parts]
         coefficients = np.empty_like(task.outcomes)  # learned without the fold of the row
         for k, direction in enumerate(directions):
-            coefficients[task.fold == k] = task.inputs[task.fold == k] @ direction
+            coefficients[task.fold == k] = times(task.inputs[task.fold == k], direction)
         heights, gain = (
             task.nodes.heights(coefficients),
             np.einsum("nr,nr->n", task.outcomes, coefficients),
