@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.blocks import row_blocks
+from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.inference.combination import squared_norms
 from fastmcmd.inference.smoother import Basis
 from fastmcmd.inference.statistics import Projections
@@ -73,7 +74,7 @@ def forecast_calibration(
             basis.coordinates(forecasts[rows]) * w[rows, None],
             residuals[rows].astype(np.float64),
         )
-        sums += g.T @ e
+        sums += inner(g, e)
         noise += float(np.square(g).sum(axis=1) @ np.square(e).sum(axis=1))
     total = float(np.square(sums).sum())
     pairs = float(w.sum() ** 2 - w @ w)

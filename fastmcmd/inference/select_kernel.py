@@ -330,8 +330,8 @@ def select_kernel(
 
 def _principal(features: Array) -> Array:
     """Return the features (n, r) in fewer coordinates, without negligible directions."""
-    values, vectors = np.linalg.eigh(features.T @ features)
-    return np.asarray(features @ vectors[:, values > _NEGLIGIBLE * max(float(values[-1]), 0.0)])
+    values, vectors = eigh(inner(features, features))
+    return times(features, vectors[:, values > _NEGLIGIBLE * max(float(values[-1]), 0.0)])
 
 
 @dataclass(frozen=True)

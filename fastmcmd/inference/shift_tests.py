@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastmcmd.backends.tall_skinny import inner, times
 from fastmcmd.inference.exchangeable import NORMAL_IQR
 from fastmcmd.inference.inputs import InputMap, input_map
 from fastmcmd.inference.smoother import Basis, Smoother
@@ -203,9 +204,9 @@ def _squares(sums: Callable[[Array], Array], features: Array) -> Array:
 
 def _regressed(values: Array, design: Array) -> Array:
     """Return the residuals of a ridge regression of values (n, r) on a design (n, p)."""
-    gram = design.T @ design
+    gram = inner(design, design)
     gram[np.diag_indices(len(gram))] += _RIDGE * len(design)
-    return np.asarray(values - design @ np.linalg.solve(gram, design.T @ values))
+    return times(design, np.linalg.solve(gram, inner(design, values)), base=values, sign=-1.0)
 
 
 def cells_of(x: Array) -> list[NDArray[np.intp]]:
@@ -242,7 +243,7 @@ def log_odds(basis_features: Array, batch: NDArray[np.bool_]) -> Array:
     for _ in range(_ROUNDS):
         odds = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
         slope = design.T @ (batch - odds) - penalty * slopes
-        curve = (design * (odds * (1 - odds))[:, None]).T @ design + np.diag(penalty)
+        curve = inner(design, design, scale=odds * (1 - odds)) + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
         for _ in range(_ROUNDS):  # full steps diverge if a straight line separates the batch
             candidate = slopes + step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
+from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.predictive.base import Array
 
 __all__ = ["fit_logistic"]
@@ -44,7 +45,7 @@ def fit_logistic(features: Array, targets: Array, weights: Array | None) -> Arra
     for _ in range(_MOST_STEPS):
         p = special.expit(scaled @ beta)
         gradient = scaled.T @ (w * (p - targets))
-        hessian = (scaled * (w * p * (1 - p))[:, None]).T @ scaled
+        hessian = inner(scaled, scaled, scale=w * p * (1 - p))
         step = np.linalg.lstsq(hessian, -gradient, rcond=1e-14)[0]
         gain = -float(gradient @ step)
         if not gain > _FLAT:

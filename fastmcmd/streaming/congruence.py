@@ -26,6 +26,7 @@ from fastmcmd._base.checks import (
     distinct_digits,
 )
 from fastmcmd._base.seeds import Purpose, generator
+from fastmcmd.backends.tall_skinny import inner
 from fastmcmd.embedding.sample import DrawnOutputs
 from fastmcmd.frames import check_row_order
 from fastmcmd.inference.exchangeable import (
@@ -270,7 +271,7 @@ class CCE(Accumulator[CongruenceSums]):
             probes = replace(probes, cross=residual_cross @ f)
         size = float(w @ smoother.features.diagonal(scaled_rows(smoother, inputs)))
         relative = relative_error(n + 2, UNIT)
-        gram = f.T @ (w[:, None] * f)
+        gram = inner(f, f, scale=w)
         return CongruenceSums(
             smoother=smoother,
             gram=gram,
@@ -484,7 +485,7 @@ class CCE(Accumulator[CongruenceSums]):
         norms = np.einsum("ij,ij->i", e, e)
         variances = self._variances(prediction, mean)
         cross = np.empty((f.shape[1], simulations + 1, len(columns)))
-        cross[:, 0] = weighted.T @ e
+        cross[:, 0] = inner(weighted, e)
         spread = np.empty(simulations + 1)
         spread[0] = w @ norms
         if outcomes is not None:
@@ -496,9 +497,9 @@ class CCE(Accumulator[CongruenceSums]):
         size = float(np.einsum("i,ij,ij->", w, f, f))
         return ModelSums(
             cross=cross,
-            squares=e.T @ (w[:, None] * e),
-            noise=weighted.T @ (norms[:, None] * weighted),
-            null=None if variances is None else weighted.T @ (variances[:, None] * weighted),
+            squares=inner(e, e, scale=w),
+            noise=inner(weighted, weighted, scale=norms),
+            null=None if variances is None else inner(weighted, weighted, scale=variances),
             spread=spread,
             residual=float(w @ residual),
             proven=proven,
