@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastmcmd._base.cached import cached_property
+from fastmcmd.backends.tall_skinny import eigh, inner, times
 from fastmcmd.inference.smoother import Smoother
 from fastmcmd.kernels.base import EPS, UNIT, relative_error
 from fastmcmd.streaming.congruence_landmarks import (
@@ -298,7 +299,7 @@ class Ridge:
     @cached_property
     def eigen(self) -> tuple[Array, Array]:
         """Eigenvalues (p,) of ``F'WF``, and its eigenvectors as columns (p, p)."""
-        values, vectors = np.linalg.eigh(self.sums.gram)
+        values, vectors = eigh(self.sums.gram)
         return np.maximum(values, 0.0), vectors
 
     def energy(self, lam: float) -> Array:
@@ -314,19 +315,21 @@ class Ridge:
     def mean_form(self, moments: Array) -> float:
         """Return the mean over the rows of ``f(x)'S M S f(x)``."""
         vectors = self.eigen[1]
-        return float(self.energy(self.lam) @ np.einsum("pk,pk->k", vectors, moments @ vectors))
+        return float(
+            self.energy(self.lam) @ np.einsum("pk,pk->k", vectors, times(moments, vectors))
+        )
 
     def solved(self, f: Array) -> Array:
         """Return ``f(x)'S`` (q, p) for features (q, p), with ``S = (F'WF + N lam)^-1``."""
         values, vectors = self.eigen
-        return np.asarray(((f @ vectors) / (values + self.shift)) @ vectors.T)
+        return times(times(f, vectors) / (values + self.shift), vectors.T)
 
     @cached_property
     def coefficients(self) -> Array:
         """``S A`` (p, r): its product with f(x) is the embedding of the misfit at x."""
         values, vectors = self.eigen
-        return np.asarray(
-            vectors @ ((vectors.T @ self.model.cross[:, 0]) / (values + self.shift)[:, None])
+        return times(
+            vectors, inner(vectors, self.model.cross[:, 0]) / (values + self.shift)[:, None]
         )
 
     @cached_property
@@ -365,7 +368,7 @@ class Ridge:
     def _value_error(self) -> float:
         """Bound the rounding in the root of the sum of CCE(x)^2 over the rows."""
         values, vectors = self.eigen
-        size = float(np.sqrt(values @ ((vectors.T @ self.coefficients) ** 2).sum(axis=1)))
+        size = float(np.sqrt(values @ (inner(vectors, self.coefficients) ** 2).sum(axis=1)))
         square = self._gram_error * self._size**2
         # |sqrt(a) - sqrt(b)| is at most sqrt(|a - b|), and |a - b| / sqrt(a).
         rounding_error = min(np.sqrt(square), square / size) if size > 0 else np.sqrt(square)
@@ -385,9 +388,9 @@ class Ridge:
     def _dual_norms(self) -> tuple[float, float]:
         """Bounds on the spectral and on the Frobenius norm of the dual solution."""
         gram, size = self.sums.gram, self._size
-        fitted = self.model.cross[:, 0].T @ self.coefficients
+        fitted = inner(self.model.cross[:, 0], self.coefficients)
         residual_squares = self.model.squares - fitted - fitted.T
-        residual_squares += self.coefficients.T @ gram @ self.coefficients
+        residual_squares += inner(self.coefficients, times(gram, self.coefficients))
         cross_error, squares_error, _ = self.model.lost
         rounding = squares_error + 2 * cross_error * size + self._gram_error * size**2
         sizes = np.linalg.norm(self.model.squares), np.linalg.norm(self.model.cross[:, 0]) * size
