@@ -57,13 +57,13 @@ index_t check_rows(mat<const T> p, double tolerance) {
 }
 
 // Rows that are read side by side, a class at a time: one vector instruction serves several rows of few classes.
-constexpr index_t rows_abreast = 8;
+constexpr index_t row_lanes = 8;
 
-// Writes the first most probable class and its probability for `rows_abreast` rows from row i on, which are
+// Writes the first most probable class and its probability for `row_lanes` rows from row i on, which are
 // added up in the order of `row_range`. Returns false if any of them does not hold probabilities.
 template <class T>
-bool top_classes_abreast(mat<const T> p, index_t i, double tolerance, int32_t* predicted, T* confidence) {
-  constexpr index_t lanes = row_range<T>::lanes, rows = rows_abreast;
+bool top_classes_in_lanes(mat<const T> p, index_t i, double tolerance, int32_t* predicted, T* confidence) {
+  constexpr index_t lanes = row_range<T>::lanes, rows = row_lanes;
   const T* row[rows];
   T low[rows], high[rows];
   int32_t first[rows] = {};
@@ -104,12 +104,12 @@ index_t summarize_rows(mat<const T> p, vec<const int64_t> labels, double toleran
   index_t filled = 0;  // rows whose most probable class is known
   for (index_t i = 0; i < p.n; ++i) {
     const T* row = p[i];
-    if (i == filled && narrow && i + rows_abreast <= p.n &&
-        top_classes_abreast<T>(p, i, tolerance, &predicted[i], &confidence[i])) {
-      filled = i + rows_abreast;
+    if (i == filled && narrow && i + row_lanes <= p.n &&
+        top_classes_in_lanes<T>(p, i, tolerance, &predicted[i], &confidence[i])) {
+      filled = i + row_lanes;
       if (labels.n == 0) i = filled - 1;
     }
-    if (i >= filled) {  // also finds the first bad row among rows abreast
+    if (i >= filled) {  // also finds the first bad row among rows side by side
       const row_range<T> range(p.row(i));
       if (!range.holds_probabilities(tolerance)) return i;
       index_t first = 0;

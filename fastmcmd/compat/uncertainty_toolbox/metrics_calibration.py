@@ -71,7 +71,7 @@ def sharpness(y_std: ArrayLike) -> float:
     (std,) = vectors(y_std=y_std)
     with np.errstate(over="ignore"):
         total = np.sum(std * std)
-    if out_of_range(total):  # squares leave the range of doubles
+    if out_of_range(np.asarray(total)):  # squares leave the range of doubles
         return metrics.sharpness(np.zeros(len(std)), (np.zeros(len(std)), std))
     return float(np.sqrt(total / len(std)))
 
