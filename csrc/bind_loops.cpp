@@ -118,6 +118,7 @@ void bind_loops(py::module_& m, const loop_table& loops) {
   def(m, "solve_moments", loops.solve_moments);
   def(m, "correction_weights", loops.correction_weights);
   def(m, "error_sums", loops.error_sums);
+  def(m, "relative_sums", loops.relative_sums);
   def(m, "resampled_sums", loops.resampled_sums);
   def(m, "linear_squares", loops.linear_squares);
   def(m, "running_weights", loops.running_weights);

@@ -55,7 +55,7 @@ const loop_table loops = {
     double_poisson_tables, double_poisson_windows, double_poisson_moments, double_poisson_log_masses,
     double_poisson_tails, double_poisson_crps, double_poisson_masses, double_poisson_quantiles, march,
     mixture_quantiles, mid_ranks, outcome_bumps, lattice_sums, centre_rows, interpolate, energy_rows, variogram_rows, lattice_means, weighted_lattice_sums, solve_moments,
-    correction_weights, error_sums, resampled_sums, linear_squares, running_weights, spread_pieces, comoments, spread_sums, check_losses, interval_scores, gamma_log_densities,
+    correction_weights, error_sums, relative_sums, resampled_sums, linear_squares, running_weights, spread_pieces, comoments, spread_sums, check_losses, interval_scores, gamma_log_densities,
     symmetric_scores, two_piece_scores, exponential_scores, linear_scores, pareto_scores, log_laplace_scores, log_densities,
     normal_mixture_logs, bounded_copy, gap_bounds, weight_shares, half_ratios, gaussian_rows, interval_rows, central_sums, dispersion_rows, symmetric_tails, interval_masses, piece_scores, piece_sums, isotonic_rows, events_first, isotonic_bits, summarize_pairs, count_pairs, panel_quantiles, panel_scores, panel_sizes, step_quantiles,
     step_scores, add_masses, join_edges, integrate_densities, count_ranges, count_masses, accept_pivots, pivoted_basis, roots_of_forms,

@@ -957,6 +957,9 @@ def correction_weights(
 def error_sums(y: _F64, point: _F64, out: _F64) -> None:
     """Write the sums of ``point - y``, of its size and of its square."""
 
+def relative_sums(y: _F64, point: _F64, out: _F64) -> None:
+    """Write the sums of ``|point - y| / (|point| + |y|)``, 0 for 0 / 0, and of ``|point| + |y|``."""
+
 def resampled_sums(rows: _F64, counts: _F64, factors: _F64, sums: _F64) -> None:
     """Write sums of samples (s, 3, k + 1) over rows (k, n) r: of ``w r``, of ``v r`` and of ``v r^2``.
 

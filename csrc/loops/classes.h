@@ -56,6 +56,44 @@ index_t check_rows(mat<const T> p, double tolerance) {
   return -1;
 }
 
+// Rows that are read side by side, a class at a time: one vector instruction serves several rows of few classes.
+constexpr index_t row_lanes = 8;
+
+// Writes the first most probable class and its probability for `row_lanes` rows from row i on, which are
+// added up in the order of `row_range`. Returns false if any of them does not hold probabilities.
+template <class T>
+bool top_classes_in_lanes(mat<const T> p, index_t i, double tolerance, int32_t* predicted, T* confidence) {
+  constexpr index_t lanes = row_range<T>::lanes, rows = row_lanes;
+  const T* row[rows];
+  T low[rows], high[rows];
+  int32_t first[rows] = {};
+  double sum[lanes][rows] = {};
+  for (index_t r = 0; r < rows; ++r) {
+    row[r] = p[i + r];
+    low[r] = high[r] = row[r][0];
+  }
+  for (index_t j = 0; j < p.m; ++j) {
+    double* to = sum[j % lanes];
+    const int32_t here = static_cast<int32_t>(j);
+    for (index_t r = 0; r < rows; ++r) {
+      const T x = row[r][j];
+      to[r] += static_cast<double>(x);
+      low[r] = x < low[r] ? x : low[r];
+      first[r] = x > high[r] ? here : first[r];
+      high[r] = x > high[r] ? x : high[r];
+    }
+  }
+  bool valid = true;
+  for (index_t r = 0; r < rows; ++r) {
+    const double total = ((sum[0][r] + sum[1][r]) + (sum[2][r] + sum[3][r])) +
+                         ((sum[4][r] + sum[5][r]) + (sum[6][r] + sum[7][r]));
+    valid &= (low[r] >= 0) & (high[r] <= 1) & (fabs(total - 1.0) <= tolerance);
+    predicted[r] = first[r];
+    confidence[r] = high[r];
+  }
+  return valid;
+}
+
 template <class T>
 index_t summarize_rows(mat<const T> p, vec<const int64_t> labels, double tolerance,
                        vec<int32_t> predicted, vec<T> confidence, vec<T> chosen, out squares,
@@ -63,18 +101,23 @@ index_t summarize_rows(mat<const T> p, vec<const int64_t> labels, double toleran
   constexpr index_t lanes = 8;
   const index_t classes = p.m, even = classes - classes % lanes;
   const bool narrow = classes <= 2 * lanes;  // a wrong guess of a branch costs as much as the row
+  index_t filled = 0;  // rows whose most probable class is known
   for (index_t i = 0; i < p.n; ++i) {
     const T* row = p[i];
-    const row_range<T> range(p.row(i));
-    if (!range.holds_probabilities(tolerance)) return i;
-    index_t first = 0;
-    if (narrow) {
-      for (index_t j = classes - 1; j >= 0; --j) first = row[j] == range.high ? j : first;
-    } else {
-      while (row[first] != range.high) ++first;
+    if (i == filled && narrow && i + row_lanes <= p.n &&
+        top_classes_in_lanes<T>(p, i, tolerance, &predicted[i], &confidence[i])) {
+      filled = i + row_lanes;
+      if (labels.n == 0) i = filled - 1;
     }
-    predicted[i] = static_cast<int32_t>(first);
-    confidence[i] = range.high;
+    if (i >= filled) {  // also finds the first bad row among rows side by side
+      const row_range<T> range(p.row(i));
+      if (!range.holds_probabilities(tolerance)) return i;
+      index_t first = 0;
+      while (row[first] != range.high) ++first;
+      predicted[i] = static_cast<int32_t>(first);
+      confidence[i] = range.high;
+      filled = i + 1;
+    }
     if (labels.n == 0) continue;
     const index_t label = labels[i];
     const T own = row[label];

@@ -63,6 +63,23 @@ inline void error_sums(in y, in point, out sums) {
   for (int k = 0; k < 3; ++k) sums[k] = totals[k].total();
 }
 
+// Writes the sums of |point - y| / (|point| + |y|), 0 where both are 0, and of the denominators.
+inline void relative_sums(in y, in point, out sums) {
+  pairwise_sum totals[2];
+  for (index_t start = 0; start < y.n; start += sum_rows) {
+    const index_t n = least(sum_rows, y.n - start);
+    const double *a = y.data + start, *b = point.data + start;
+    double share[sum_rows], size[sum_rows];
+    for (index_t j = 0; j < n; ++j) {
+      size[j] = fabs(b[j]) + fabs(a[j]);
+      share[j] = fabs(b[j] - a[j]) / (size[j] == 0.0 ? 1.0 : size[j]);
+    }
+    totals[0].add(lane_sum(n, [&](index_t j) { return share[j]; }));
+    totals[1].add(lane_sum(n, [&](index_t j) { return size[j]; }));
+  }
+  for (int k = 0; k < 2; ++k) sums[k] = totals[k].total();
+}
+
 // The sum of values, counted from `from`.
 inline double sum_from(const double* x, index_t n, double from) {
   return lane_sum(n, [=](index_t j) { return x[j] - from; });

@@ -85,6 +85,7 @@ struct loop_table {
   void (*correction_weights)(ins values, ins logs, ins statistic, in power, in tilt,
                              cube<double> weights);
   void (*error_sums)(in y, in point, out sums);
+  void (*relative_sums)(in y, in point, out sums);
   void (*resampled_sums)(ins rows, ins counts, in factors, cube<double> sums);
   void (*linear_squares)(ins rows, ins slopes, in away, ins counts, in factors, out squares);
   double (*running_weights)(in weights, vec<const int64_t> order, out cumulative);

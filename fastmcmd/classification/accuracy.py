@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fastmcmd._base.annotations import NanPolicy
 from fastmcmd._base.checks import as_array, check_choice, check_count
 from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.inputs import LabelledRows, read
 from fastmcmd.classification.metric import Totals, metric, total
-from fastmcmd.classification.summary import RowSummary, from_summaries, summarize
+from fastmcmd.classification.summary import RowSummary, summarize, top_classes
 from fastmcmd.errors import RowError
 from fastmcmd.predictive.base import Array
 
@@ -72,7 +72,7 @@ def accuracy(
     check_choice(ties, "ties", TIES)
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
     if ties == "first":
-        return total(rows, from_summaries(rows, _right, np.bool_)).mean
+        return total(rows, top_classes(rows).predicted == rows.known_labels).mean
     return gather_top_k(rows, summarize(rows)[0], 1, ties).mean
 
 
@@ -155,12 +155,7 @@ def confusion_matrix(
     [[1.0, 0.0], [1.0, 1.0]]
     """
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
-    return gather_confusion(rows, summarize(rows)[0]).table
-
-
-def _right(summary: RowSummary) -> NDArray[np.bool_]:
-    """Return whether the label is the most probable class, the first of several."""
-    return (summary.above + summary.tied_before) == 0
+    return gather_confusion(rows, top_classes(rows)).table
 
 
 def gather_top_k(rows: LabelledRows, summary: RowSummary, k: int, ties: str) -> Totals:
@@ -284,7 +279,7 @@ def accuracy_above_confidence(
     """
     taus = check_thresholds(thresholds)
     rows = read(y, p, sample_weight, nan_policy, sum_tolerance, ignore_index=ignore_index)
-    return above_confidence_of(rows, summarize(rows)[0], taus)
+    return above_confidence_of(rows, top_classes(rows), taus)
 
 
 def check_thresholds(thresholds: ArrayLike | None) -> Array:

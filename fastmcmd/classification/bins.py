@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -139,7 +140,13 @@ def width_edges(bins: int, kind: DTypeLike = np.float64) -> Array:
 
     A probability of 0.2 in single precision therefore lies on the edge 0.2.
     """
-    return np.linspace(0.0, 1.0, bins + 1).astype(kind)
+    return _equal_steps(bins).astype(kind)
+
+
+@lru_cache(maxsize=8)  # few rows take less time than np.linspace
+def _equal_steps(bins: int) -> Array:
+    """Return edges (bins + 1,) of bins of equal width; the caller copies them."""
+    return np.linspace(0.0, 1.0, bins + 1)
 
 
 def mass_edges(sorted_values: Array, weights: Array | None, binning: Binning) -> Array:

@@ -13,7 +13,7 @@ from fastmcmd._base.tables import ColumnTable
 from fastmcmd.classification.bins import Binning, gather_values, width_edges
 from fastmcmd.classification.inputs import LabelledRows, read_probabilities
 from fastmcmd.classification.metric import metric
-from fastmcmd.classification.summary import summarize
+from fastmcmd.classification.summary import summarize, top_classes
 from fastmcmd.predictive.base import Array
 
 __all__ = [
@@ -49,7 +49,7 @@ def confidence(
     [0.75, 0.5, 1.0]
     """
     rows = read_probabilities(p, None, nan_policy, sum_tolerance)
-    return rows.scatter(summarize(rows)[0].confidence)
+    return rows.scatter(top_classes(rows).confidence)
 
 
 @metric

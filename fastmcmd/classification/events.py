@@ -19,7 +19,7 @@ from fastmcmd.classification.bins import (
     with_nan,
 )
 from fastmcmd.classification.inputs import LabelledRows, read
-from fastmcmd.classification.summary import RowSummary, summarize
+from fastmcmd.classification.summary import RowSummary, top_classes
 from fastmcmd.metrics.variance_bins import piece_sums
 from fastmcmd.predictive.base import Array
 
@@ -54,7 +54,7 @@ def event_of(
             rows.check()
         return rows.positive(), rows.known_labels
     rows.check_labels()
-    summary = summary or summarize(rows)[0]
+    summary = summary or top_classes(rows)
     return summary.confidence, (summary.predicted == rows.known_labels).astype(np.int64)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from fastmcmd.classification.bins import ClassBins
 from fastmcmd.classification.inputs import LabelledRows
 from fastmcmd.predictive.base import Array
 
-__all__ = ["RowSummary", "entropy_of_block", "from_summaries", "summarize"]
+__all__ = ["RowSummary", "entropy_of_block", "from_summaries", "summarize", "top_classes"]
 
 _PAIRS = 1 << 13  # rows of two classes per block: half a megabyte of summaries
 _GROUP = 1 << 18  # rows of two classes for which another thread pays
@@ -111,11 +111,8 @@ def from_summaries(
     def work_on_pairs(group: slice) -> None:
         for start in range(group.start, group.stop, _PAIRS):
             part = slice(start, min(start + _PAIRS, group.stop))
-            p = np.ascontiguousarray(rows.original(part), dtype=np.float64)
-            summary = _empty(rows, len(p))
-            bad = _core.summarize_pairs(p, rows.labels_of(part), *summary.from_core)
-            if bad >= 0:
-                rows.refuse(part.start + bad)
+            summary = _empty(rows, part.stop - part.start)
+            _fill_pairs(rows, part, summary)
             out[part] = value(summary)
 
     if rows.binary:
@@ -123,6 +120,27 @@ def from_summaries(
     else:
         rows.over_blocks(work)
     return out
+
+
+def top_classes(rows: LabelledRows) -> RowSummary:
+    """Return the most probable classes and their probabilities after a check of the probabilities.
+
+    What depends on labels is empty: it takes most of the time of `summarize`.
+    """
+    unlabelled = replace(rows, labels=None)
+    summary = _empty(unlabelled, len(rows))
+
+    def work(part: slice, block: Array) -> None:
+        _fill(unlabelled, part, block, summary.part(part))
+
+    def work_on_pairs(part: slice) -> None:
+        _fill_pairs(unlabelled, part, summary.part(part))
+
+    if rows.binary:
+        over_rows(work_on_pairs, len(rows), _GROUP)
+    else:
+        unlabelled.over_blocks(work)
+    return summary
 
 
 def _empty(rows: LabelledRows, m: int, entropy: bool = False) -> RowSummary:
@@ -148,6 +166,14 @@ def _fill(rows: LabelledRows, part: slice, block: Array, summary: RowSummary) ->
         rows.refuse(part.start + bad)
     if summary.entropy is not None:
         summary.entropy[:] = entropy_of_block(block)
+
+
+def _fill_pairs(rows: LabelledRows, part: slice, summary: RowSummary) -> None:
+    """Write the summary of rows of two classes, of which p holds class 1; see `_fill`."""
+    p = np.ascontiguousarray(rows.original(part), dtype=np.float64)
+    bad = _core.summarize_pairs(p, rows.labels_of(part), *summary.from_core)
+    if bad >= 0:
+        rows.refuse(part.start + bad)
 
 
 def entropy_of_block(block: Array) -> Array:

@@ -291,6 +291,14 @@ def _plain_errors(power: int, y: Array, mean: Array) -> AverageSums | None:
     return None if unusual else AverageSums(sums[power : power + 1], float(len(y)))
 
 
+def _plain_relative(y: Array, mean: Array) -> AverageSums | None:
+    sums = np.empty(2)
+    _core.relative_sums(y, mean, sums)
+    if not np.isfinite(sums).all():  # nor may a denominator overflow, whose row would add 0
+        return None
+    return AverageSums(200.0 * sums[:1], float(len(y)))
+
+
 def _plain_comoments(y: Array, mean: Array) -> Comoments | None:
     values = np.empty(10)
     _core.comoments(y, mean, values)
@@ -329,7 +337,10 @@ def gather_relative(points: PointPredictions) -> AverageSums:
     namespace = points.namespace
     xp = namespace.xp
     size = xp.abs(points.point)
-    size += xp.abs(points.y)
+    with np.errstate(over="ignore"):
+        size += xp.abs(points.y)
+    if bool(xp.any(xp.isinf(size))):  # ratios are those of halves, whose sums do not overflow
+        return gather_relative(replace(points, y=points.y / 2, point=points.point / 2))
     losses = namespace.absolute(points.errors())
     losses /= xp.where(size == 0, 1.0, size)  # if the size is 0, so is the difference
     losses *= 200.0
@@ -401,6 +412,7 @@ _PLAIN: dict[Callable[..., Any], Callable[[Array, Array], Any]] = {
     gather_errors: partial(_plain_errors, _SUM),
     gather_absolute: partial(_plain_errors, _SIZES),
     gather_squares: partial(_plain_errors, _SQUARES),
+    gather_relative: _plain_relative,
     gather_comoments: _plain_comoments,
 }
 

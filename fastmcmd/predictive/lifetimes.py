@@ -22,6 +22,7 @@ from fastmcmd.predictive.numerics.closed_scores import (
 )
 from fastmcmd.predictive.numerics.crps import crps
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.log_densities import LogDensity
 from fastmcmd.predictive.numerics.log_ratios import from_log, log_ratio
 
@@ -32,6 +33,9 @@ _CENTRED = 16.0  # shape below which a power of a ratio rounds to a few digits o
 _HEAVY = 0.02  # Weibull shape below which gamma functions of the closed form leave the doubles
 _UNDERFLOWS = 1e-280  # share of a gamma function below which its series is summed
 _BOUNDED = -30.0  # generalised Pareto shape below which terms of the CRPS cancel
+_MODERATE = (
+    100.0  # Weibull 1 / shape up to which mean / scale (1e158) and std / mean do not overflow
+)
 _FLAT = 1e-9  # Weibull 1 / shape below which the standard deviation is its leading term
 _ROUNDED = 1e-16  # product below which ``log(1 + x)`` is x to rounding
 
@@ -218,18 +222,7 @@ class Weibull(_Lifetime):
     @property
     def std(self) -> Array:
         """Standard deviations (n,); infinite where they overflow."""
-        inverse = 1 / self.concentration
-        with np.errstate(over="ignore", invalid="ignore"):
-            log_mean = scipy.special.gammaln(1 + inverse)
-            # Var / mean^2 = Gamma(1 + 2u) / Gamma(1 + u)^2 - 1
-            excess = _gamma_excess(inverse, log_mean)
-            relative = np.log(np.expm1(np.minimum(excess, 700))) / 2
-            if (heavy := excess > 700).any():
-                relative = np.where(heavy, excess / 2, relative)
-            std = np.exp(relative + log_mean + np.log(self.scale))
-        if (flat := inverse < _FLAT).any():
-            std = np.where(flat, np.pi / np.sqrt(6) * inverse * self.scale, std)
-        return np.asarray(std)
+        return by_rows(_weibull_std, self.concentration, self.scale)
 
     def _integrated(self) -> NDArray[np.bool_]:
         return self.concentration > _NARROW
@@ -291,6 +284,22 @@ class Weibull(_Lifetime):
 def _power(y: Array, shape: Array, scale: Array) -> Array:
     """Return ``(y / scale)^shape``; 0 for y <= 0."""
     return np.asarray(np.exp(shape * log_ratio(y, scale)))
+
+
+def _weibull_std(concentration: Array, scale: Array) -> Array:
+    """Return standard deviations of Weibull distributions, infinite where they overflow."""
+    inverse = 1 / concentration
+    log_mean = scipy.special.gammaln(1 + inverse)
+    # Var / mean^2 = Gamma(1 + 2u) / Gamma(1 + u)^2 - 1
+    excess = _gamma_excess(inverse, log_mean)
+    ratio = np.sqrt(np.expm1(np.minimum(excess, 700)))
+    std = ratio * np.exp(log_mean) * scale
+    if (large := inverse > _MODERATE).any():  # factors may overflow although the product does not
+        relative = np.where(excess > 700, excess / 2, np.log(ratio))
+        std = np.where(large, np.exp(relative + log_mean + np.log(scale)), std)
+    if (flat := inverse < _FLAT).any():
+        std = np.where(flat, np.pi / np.sqrt(6) * inverse * scale, std)
+    return np.asarray(std)
 
 
 def _gamma_excess(u: Array, log_gamma: Array) -> Array:

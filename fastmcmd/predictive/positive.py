@@ -16,6 +16,7 @@ from fastmcmd.predictive.family import Family, parameters
 from fastmcmd.predictive.numerics import gamma_functions
 from fastmcmd.predictive.numerics.closed_scores import CDFPiece
 from fastmcmd.predictive.numerics.density_terms import DensityFamily, DensityTerm, density_term
+from fastmcmd.predictive.numerics.elementwise import by_rows
 from fastmcmd.predictive.numerics.gamma_functions import (
     half_excess,
     half_ratio,
@@ -44,6 +45,21 @@ _LEAST_USUAL, _FEW_DIGITS, _MOST_USUAL = 1e-3, 6.0, 1e6
 _CENTRED = 64.0  # shape below which ``(a - 1) log(x / a)`` rounds to a few digits of the density
 _UNDERFLOWS = 1e-290  # product with a rate below which its digits may be lost
 _LEGENDRE = 6  # nodes for a difference of normal cdfs over less than _NARROW: exact to rounding
+
+
+def _log_normal_std(mu: Array, sigma: Array) -> Array:
+    """Return standard deviations, infinite where they overflow."""
+    square = sigma**2
+    wide = square > _WIDE_SQUARE  # there, exp(2 mu + square) (1 - exp(-square)) under the root
+    ratio = np.sqrt(np.abs(np.expm1(np.where(wide, -square, square))))
+    ratio = np.where(square > _TINY_SQUARE, ratio, sigma)
+    exponent = mu + np.where(wide, square, square / 2)
+    factor = np.exp(exponent)
+    std = ratio * factor
+    if (infinite := np.isinf(factor) & ~wide).any():
+        half = np.exp(exponent / 2)
+        std = np.where(infinite, half * ratio * half, std)
+    return np.asarray(std)
 
 
 class LogNormal(Family):
@@ -99,17 +115,7 @@ class LogNormal(Family):
     @property
     def std(self) -> Array:
         """Standard deviations (n,) of Y; infinite where they overflow."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            square, mean = self.sigma**2, self.mean
-            ratio = np.where(square > _TINY_SQUARE, np.sqrt(np.expm1(square)), self.sigma)
-            std = ratio * mean
-            if (infinite := np.isinf(mean)).any():
-                half = np.exp((self.mu + square / 2) / 2)
-                std = np.where(infinite, half * ratio * half, std)
-            if (wide := square > _WIDE_SQUARE).any():  # without exp(square)
-                large = np.exp(self.mu + square) * np.sqrt(-np.expm1(-square))
-                std = np.where(wide, large, std)
-            return np.asarray(std)
+        return by_rows(_log_normal_std, self.mu, self.sigma)
 
     def _freeze(self) -> Any:
         from scipy import stats

@@ -32,7 +32,7 @@ from fastmcmd.classification.ranking import (
     gather_sketch,
 )
 from fastmcmd.classification.scores import halved, ranked_probability_score_of
-from fastmcmd.classification.summary import summarize
+from fastmcmd.classification.summary import top_classes
 from fastmcmd.predictive.base import Array
 from fastmcmd.streaming.base import Accumulator, OfLabelledRows
 from fastmcmd.streaming.classification import WeightedMean
@@ -166,7 +166,7 @@ class AccuracyAboveConfidence(OfLabelledRows[AboveSums]):
 
     def gather_rows(self, rows: LabelledRows) -> AboveSums:
         """Return the sums of checked rows."""
-        return gather_above(rows, summarize(rows)[0], self._taus)
+        return gather_above(rows, top_classes(rows), self._taus)
 
     def conclude(self, state: AboveSums) -> Curve:
         """Return the curve."""
@@ -273,7 +273,7 @@ class ConfusionMatrix(OfLabelledRows[ConfusionCounts]):
 
     def gather_rows(self, rows: LabelledRows) -> ConfusionCounts:
         """Return the counts of checked rows."""
-        return gather_confusion(rows, summarize(rows)[0])
+        return gather_confusion(rows, top_classes(rows))
 
     def conclude(self, state: ConfusionCounts) -> Array:
         """Return the counts."""

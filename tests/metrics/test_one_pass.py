@@ -13,7 +13,7 @@ import fastmcmd as fm
 from fastmcmd import _core, metrics
 from fastmcmd.metrics import quantile_scores
 
-POINTS = ("mae", "rmse", "bias", "r2", "pearson")
+POINTS = ("mae", "rmse", "bias", "marpd", "r2", "pearson")
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -43,6 +43,18 @@ def test_sums_are_those_of_exact_arithmetic(rng):
     ]  # fmt: skip
     np.testing.assert_allclose(moments[2:6], [float(one) for one in centred], rtol=1e-11)
     assert moments[6:].tolist() == [y.min(), y.max(), point.min(), point.max()]
+
+
+def test_relative_errors_at_the_ends_of_the_range():
+    """Rows of zeros count as 0; denominators may overflow."""
+    y, point = np.zeros(1300), np.zeros(1300)
+    y[[3, 700]], point[[3, 1200]] = [1.0, 5e-324], [3.0, -2.0]
+    assert metrics.marpd(y, point) == pytest.approx((100.0 + 200.0 + 200.0) / 1300, rel=1e-14)
+    assert metrics.marpd(-np.zeros(9), np.zeros(9)) == 0.0
+    y[:], point[:] = 1.7e308, -1.7e308
+    y[0] = 1.7e308 / 3
+    assert metrics.marpd(y, -point) == pytest.approx(100.0 / 1300)
+    assert metrics.marpd(y, point) == pytest.approx(200.0)
 
 
 @pytest.mark.parametrize("name", POINTS)

@@ -185,3 +185,21 @@ def test_weibull_and_log_normal_where_rows_differ(rng):
     mu, sigma = np.array([0.0, 0.0, 700.0, -700.0, 0.0]), np.array([1.0, 1e-9, 6.0, 40.0, 5.0])
     row_by_row = [fm.LogNormal([a], [b]).std[0] for a, b in zip(mu, sigma, strict=True)]
     np.testing.assert_array_equal(fm.LogNormal(mu, sigma).std, row_by_row)
+
+
+def test_log_normal_std_against_many_digits():
+    """Small, moderate and large sigma, and means that overflow although the deviation does not."""
+    import mpmath
+
+    mu = np.array([0.0, 3.0, -5.0, 0.0, 1.0, -700.0, 709.8, 0.0, -400.0])
+    sigma = np.array([1e-12, 1e-9, 1e-3, 0.9999, 1.0001, 30.0, 0.1, 5.0, 28.0])
+    actual = fm.LogNormal(mu, sigma).std
+    with mpmath.workdps(60):
+        for i, (a, b) in enumerate(zip(mu.tolist(), sigma.tolist(), strict=True)):
+            square = mpmath.mpf(b) ** 2
+            expected = mpmath.exp(mpmath.mpf(a) + square / 2) * mpmath.sqrt(mpmath.expm1(square))
+            assert abs(actual[i] / expected - 1) < 1e-12, i
+    row_by_row = [fm.LogNormal([a], [b]).std[0] for a, b in zip(mu, sigma, strict=True)]
+    np.testing.assert_array_equal(actual, row_by_row)  # other rows do not matter
+    with np.errstate(all="raise"):
+        assert fm.LogNormal([800.0], [1.0]).std[0] == np.inf

@@ -32,6 +32,7 @@ def pairs(rng, n):
             lambda: relplot.metrics.binnedECE(p, event, 10),
             rtol=1e-6,
             atol=1e-6,
+            note="it does not check its input",
         ),
         "calibration.get_ece": Pair(
             lambda: c.ece(labels, many, bins=15),

@@ -124,6 +124,6 @@ def pairs(rng, n):
             lambda: rc.StdScaling().fit((mean, std), y),
             lambda: nr.VarianceScaling().fit((mean, std), y),
             rtol=None,
-            note="the factor has a closed form",
+            note="the factor has a closed form; it does not check that values are finite",
         ),
     }

@@ -67,7 +67,9 @@ def pairs(rng, n):
             lambda: calibration.get_quantile(mean, std, 0.8),
         ),
         "sharpness": Pair(
-            lambda: metrics.sharpness(y, (mean, std)), lambda: calibration.sharpness(std)
+            lambda: metrics.sharpness(y, (mean, std)),
+            lambda: calibration.sharpness(std),
+            note="it reads and checks only std",
         ),
         "nll_gaussian": Pair(
             lambda: metrics.nll(y, (mean, std)), lambda: scoring.nll_gaussian(*three)

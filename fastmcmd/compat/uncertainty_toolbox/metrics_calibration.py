@@ -25,6 +25,7 @@ from fastmcmd.compat.uncertainty_toolbox.inputs import (
     vectors,
 )
 from fastmcmd.metrics import ReliabilityCurve
+from fastmcmd.metrics.inputs import out_of_range
 
 __all__ = [
     "adversarial_group_calibration",
@@ -68,7 +69,11 @@ def sharpness(y_std: ArrayLike) -> float:
     5.0
     """
     (std,) = vectors(y_std=y_std)
-    return metrics.sharpness(np.zeros(len(std)), (np.zeros(len(std)), std))
+    with np.errstate(over="ignore"):
+        total = np.sum(std * std)
+    if out_of_range(np.asarray(total)):  # squares leave the range of doubles
+        return metrics.sharpness(np.zeros(len(std)), (np.zeros(len(std)), std))
+    return float(np.sqrt(total / len(std)))
 
 
 @documented
