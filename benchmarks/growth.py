@@ -63,7 +63,7 @@ def main():
     few, many = arguments.rows
     signal.signal(signal.SIGALRM, _stop)
     warnings.simplefilter("ignore")
-    found, failed, count = [], [], 0
+    fast, failed, count = [], [], 0
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, (prepare, call) in cases().items():
             if arguments.only not in name or name.startswith("$"):
@@ -79,9 +79,9 @@ def main():
             power = math.log(long / short) / math.log(many / few)
             print(f"{short:.4f} {long:.4f} {power:.2f} {name}", flush=True)
             if long > _LEAST and power > arguments.power:
-                found.append((power, short, long, name))
+                fast.append((power, short, long, name))
     print(f"\n{count} cases; seconds at {few:,} and {many:,} rows, and the power of growth:")
-    for power, short, long, name in sorted(found, reverse=True):
+    for power, short, long, name in sorted(fast, reverse=True):
         print(f"{short:8.3f} {long:8.3f}  {power:.2f}  {name}")
     print("\n".join(failed))
 
