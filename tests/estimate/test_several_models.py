@@ -185,7 +185,7 @@ def test_a_model_out_of_reach_does_not_hold_back_others(rng, monkeypatch):
 @pytest.mark.slow
 def test_memory_for_one_at_a_time(rng, monkeypatch):
     """A limit that one model alone just meets makes groups smaller, and raises no error."""
-    n = 6000
+    n = 3000
     x = rng.normal(size=(n, 3))
     y = x[:, 0] + 0.3 * rng.normal(size=n)
     models = {str(k): fm.Gaussian(x[:, 0], 0.3 + 0.1 * k) for k in range(4)}
@@ -200,7 +200,7 @@ def test_memory_for_one_at_a_time(rng, monkeypatch):
 
     monkeypatch.setattr(fitting, "feature_problems", counting)
     by_limit = {}
-    for limit in (*range(26_000_000, 62_000_000, 6_000_000), 400_000_000):
+    for limit in (*range(23_000_000, 38_000_000, 3_000_000), 400_000_000):
         estimator = fm.ConditionalCongruence(
             x_kernel=KERNEL, solver="cg", memory_limit=limit, y_kernel="paper", lam=0.1
         )

@@ -401,3 +401,31 @@ def test_quantiles_beyond_all_doubles():
     assert mixture.quantile([1e-148, 1 - 1e-12]).tolist() == [[-np.inf, np.inf]]
     for level in (1e-6, 0.01, 0.99):
         np.testing.assert_allclose(mixture.cdf(mixture.quantile(level)), level, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.79e308), (-1.79e308, 1.79e308), (-0.0, 5e-324), (-3.0, -1e-300)]
+)
+def test_halving_the_number_of_doubles_ends_after_64_steps(low, high):
+    from fastmcmd.predictive.numerics.inverse import middle_double
+
+    for is_lower in (True, False):
+        low_end, high_end = np.array([low]), np.array([high])
+        for _ in range(64):
+            middle = middle_double(low_end, high_end)
+            assert low_end <= middle <= high_end
+            if is_lower:
+                high_end = np.where(middle > low_end, middle, high_end)
+            else:
+                low_end = middle
+        assert np.nextafter(low_end, np.inf) == high_end
+
+
+def test_quantiles_of_scales_far_apart_take_few_steps(monkeypatch):
+    """Halving the distance took 2,203 and 539 steps."""
+    calls, cdf = [], fm.Mixture.cdf
+    monkeypatch.setattr(fm.Mixture, "cdf", lambda self, y: calls.append(1) or cdf(self, y))
+    for scale, quantile in ((5e-324, -5e-324), (0.5, 0.5 * stats.norm.ppf(0.2))):
+        prediction = fm.Mixture([fm.Gaussian([0.0], scale), fm.Gaussian([1e160], 1.0)], [0.5, 0.5])
+        assert prediction.quantile(0.1)[0] == pytest.approx(quantile, rel=1e-14, abs=0.0)
+    assert 0 < len(calls) < 300

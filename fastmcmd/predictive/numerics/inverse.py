@@ -23,6 +23,7 @@ __all__ = [
     "least_count",
     "masses_above",
     "masses_below",
+    "middle_double",
     "root_share",
 ]
 
@@ -320,3 +321,9 @@ def _rank(number: Array) -> NDArray[np.int64]:
     """Return the ranks of doubles, as `_double` counts them."""
     bits = np.ascontiguousarray(number).view(np.int64)
     return np.where(bits >= 0, bits, np.iinfo(np.int64).min - bits)
+
+
+def middle_double(low: Array, high: Array) -> Array:
+    """Return the double with as many doubles below it, down to one end, as above it, up to the other."""
+    low_rank, high_rank = _rank(low), _rank(high)
+    return _double((low_rank >> 1) + (high_rank >> 1) + (low_rank & high_rank & 1))

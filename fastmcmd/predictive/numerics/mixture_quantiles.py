@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastmcmd._base.annotations import Array
 from fastmcmd.kernels.base import EPS
 from fastmcmd.predictive.numerics import gaussian_mixture
-from fastmcmd.predictive.numerics.inverse import root_share
+from fastmcmd.predictive.numerics.inverse import middle_double, root_share
 from fastmcmd.predictive.numerics.marching import FEW
 from fastmcmd.predictive.numerics.separate_parts import Intervals, separate_quantiles
 from fastmcmd.predictive.numerics.step_quantiles import step_quantiles
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _MOST_STEPS = 2200  # halvings from the largest double to the rounding of the smallest
+_HALVINGS = 64  # of an interval, before halving the number of doubles in it, of which 64 suffice
 _ASIDE = 1e-9  # distance, in standard deviations, of the point that tests for a flat stretch
 
 
@@ -91,10 +92,10 @@ def invert_steps(
     out = np.where(is_reached, low, high)
     active = _Active(prediction, out)
     low, high, level = active.settle(is_reached, out, low, out, level)
-    for _ in range(_MOST_STEPS):
+    for step in range(_MOST_STEPS):
         if not len(active.rows):
             break
-        middle = low + (high - low) / 2
+        middle = low + (high - low) / 2 if step < _HALVINGS else middle_double(low, high)
         integer = np.floor(np.where(high - low > 1, middle, high))
         middle = np.where((integer > low) & (integer < high), integer, middle)
         over = _gap(active.prediction, middle, level, upper) >= 0
@@ -127,12 +128,14 @@ def invert_continuous(
     )  # by rounding, the upper end is below the level: return it
     state = high, low, f_high, f_low, np.full(low.shape, 0.5), out, is_settled, u
     a, b, fa, fb, t, best, is_settled, u = active.settle(is_settled, out, *state)
-    for _ in range(_MOST_STEPS):
+    for step in range(_MOST_STEPS):
         if not len(active.rows):
             break
         with np.errstate(over="ignore", invalid="ignore"):
             at = a + t * (b - a)
         at = np.where(np.isfinite(at), at, (1 - t) * a + t * b)  # b - a overflows
+        if step >= _HALVINGS:
+            at = np.where(t == 0.5, middle_double(a, b), at)
         ft = _gap(active.prediction, at, u, upper)
         same = (ft >= 0) == (fa >= 0)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
@@ -147,6 +150,10 @@ def invert_continuous(
             t = root_share((a, b, c), (fa, fb, fc))
             t = np.where(np.isfinite(t), t, 0.5)
             t = np.where(is_settled, 0.5, np.clip(t, least, 1 - least))
+        if step >= _HALVINGS:
+            is_settled |= (
+                np.nextafter(a, b) == b
+            )  # by rounding of the smallest doubles, or for `least` of 0
         state = a, b, fa, fb, t, best, is_settled, u
         a, b, fa, fb, t, best, is_settled, u = active.settle(is_settled, best, *state)
     _leave_flat(prediction, level, start, out, upper)
