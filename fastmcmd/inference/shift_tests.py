@@ -206,7 +206,8 @@ def _regressed(values: Array, design: Array) -> Array:
     """Return the residuals of a ridge regression of values (n, r) on a design (n, p)."""
     gram = inner(design, design)
     gram[np.diag_indices(len(gram))] += _RIDGE * len(design)
-    return times(design, np.linalg.solve(gram, inner(design, values)), base=values, sign=-1.0)
+    slopes = np.asarray(np.linalg.solve(gram, inner(design, values)))
+    return times(design, slopes, base=values, sign=-1.0)
 
 
 def cells_of(x: Array) -> list[NDArray[np.intp]]:
