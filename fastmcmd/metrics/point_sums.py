@@ -339,7 +339,7 @@ def gather_relative(points: PointPredictions) -> AverageSums:
     size = xp.abs(points.point)
     with np.errstate(over="ignore"):
         size += xp.abs(points.y)
-    if bool(xp.any(xp.isinf(size))):  # ratios are those of halves, whose sums do not overflow
+    if not bool(xp.all(size != np.inf)):  # ratios are those of halves, whose sums do not overflow
         return gather_relative(replace(points, y=points.y / 2, point=points.point / 2))
     losses = namespace.absolute(points.errors())
     losses /= xp.where(size == 0, 1.0, size)  # if the size is 0, so is the difference
