@@ -16,6 +16,7 @@ from fastmcmd._base.docstrings import entries, with_shared_parameters
 from fastmcmd._base.plotted import Plotted
 from fastmcmd._base.seeds import Purpose, generator
 from fastmcmd._base.tables import ColumnTable
+from fastmcmd.backends.tall_skinny import eigh, inner, times
 from fastmcmd.errors import RowError
 from fastmcmd.metrics.count_bands import check_level
 from fastmcmd.metrics.inputs import Outcomes, read
@@ -199,7 +200,7 @@ def difference_of(
 
     def products(rows: slice) -> Array:
         centred = factors[rows, None] * ((differences(rows) - mean) / unit)
-        return np.asarray(centred.T @ centred)
+        return inner(centred, centred)
 
     rarer, jump = _sides(forecasts, y, theta, quantile)
     # Scores of means have the unit of y, whose square may leave float64.
@@ -216,10 +217,10 @@ def difference_of(
         some = np.ix_(supported, supported)
         scale = np.sqrt(np.where(variance > 0, variance, 1.0))[supported]
         correlation = covariance[some] / np.outer(scale, scale)
-        values, vectors = np.linalg.eigh(correlation)
+        values, vectors = eigh(correlation)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         normals = generator(random_state, Purpose.COMPARISON).normal(size=(_DRAWS, len(values)))
-        reach = float(np.quantile(np.abs(normals @ root.T).max(axis=1), level))
+        reach = float(np.quantile(np.abs(times(normals, root.T)).max(axis=1), level))
     half = np.where(supported, reach * error * unit, np.nan)
     return MurphyDifference(theta, mean, mean - half, mean + half, supported, level, name, len(y))
 
