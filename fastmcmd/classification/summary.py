@@ -97,11 +97,9 @@ def summarize(
     return summary, rows.over(work_and_bin, also.state, also.groups)
 
 
-def from_summaries(
-    rows: LabelledRows, value: Callable[[RowSummary], AnyArray], dtype: type = np.float64
-) -> AnyArray:
+def from_summaries(rows: LabelledRows, value: Callable[[RowSummary], Array]) -> Array:
     """Return numbers (m,) computed from the summary of each row, by blocks that stay in the cache."""
-    out: AnyArray = np.empty(len(rows), dtype=dtype)
+    out = np.empty(len(rows))
 
     def work(part: slice, block: Array) -> None:
         summary = _empty(rows, part.stop - part.start)
@@ -128,18 +126,14 @@ def top_classes(rows: LabelledRows) -> RowSummary:
     What depends on labels is empty: it takes most of the time of `summarize`.
     """
     unlabelled = replace(rows, labels=None)
+    if not rows.binary:
+        return summarize(unlabelled)[0]
     summary = _empty(unlabelled, len(rows))
 
-    def work(part: slice, block: Array) -> None:
-        _fill(unlabelled, part, block, summary.part(part))
-
-    def work_on_pairs(part: slice) -> None:
+    def work(part: slice) -> None:
         _fill_pairs(unlabelled, part, summary.part(part))
 
-    if rows.binary:
-        over_rows(work_on_pairs, len(rows), _GROUP)
-    else:
-        unlabelled.over_blocks(work)
+    over_rows(work, len(rows), _GROUP)
     return summary
 
 
